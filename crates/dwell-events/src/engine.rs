@@ -1,0 +1,330 @@
+//! What an embedded engine is asked to do, and what it reports while doing it.
+//!
+//! A [`Job`] goes to the worker process as JSON; [`EngineEvent`]s come back through the recorder's channel, in
+//! order with the graphs they belong to. They are rare (a few per token), so they are JSON too.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Phase;
+
+/// Type of the values in the KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KvType {
+    /// 16-bit floats.
+    F16,
+    /// 8-bit blocks of 32 with a scale: 34 bytes.
+    Q8_0,
+    /// 4-bit blocks of 32 with a scale: 18 bytes.
+    Q4_0,
+}
+
+impl KvType {
+    /// Every type, widest first.
+    pub const ALL: [KvType; 3] = [KvType::F16, KvType::Q8_0, KvType::Q4_0];
+
+    /// The name used on the command line and by llama.cpp.
+    pub fn name(self) -> &'static str {
+        match self {
+            KvType::F16 => "f16",
+            KvType::Q8_0 => "q8_0",
+            KvType::Q4_0 => "q4_0",
+        }
+    }
+
+    /// Values per block and bytes per block.
+    pub fn block(self) -> (u64, u64) {
+        match self {
+            KvType::F16 => (1, 2),
+            KvType::Q8_0 => (32, 34),
+            KvType::Q4_0 => (32, 18),
+        }
+    }
+
+    /// Bytes of a row of this many values, or `None` if the row is not a whole number of blocks.
+    pub fn row_bytes(self, values: u64) -> Option<u64> {
+        let (block_values, block_bytes) = self.block();
+        values.is_multiple_of(block_values).then(|| values / block_values * block_bytes)
+    }
+}
+
+/// How finely the accesses inside a step are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeResolution {
+    /// All accesses of a graph carry the time at which the graph was done.
+    Step,
+    /// Accesses carry the time at which their layer was done.
+    Layer,
+    /// Accesses carry the time at which their operation was done.
+    Op,
+}
+
+impl TimeResolution {
+    /// The name used on the command line and in metadata.json.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeResolution::Step => "step",
+            TimeResolution::Layer => "layer",
+            TimeResolution::Op => "op",
+        }
+    }
+}
+
+/// How the model and its context are set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EngineOptions {
+    /// GGUF file.
+    pub model: PathBuf,
+    /// Positions that the KV cache holds, over all sequences.
+    pub context_length: u32,
+    /// Threads of prompt processing and decoding.
+    pub threads: u32,
+    /// Most tokens given to the engine at once.
+    pub batch_size: u32,
+    /// Most tokens computed in one graph.
+    pub micro_batch_size: u32,
+    /// Sequences generated side by side from the same prompt.
+    pub parallel: u32,
+    /// Whether the sequences share one pool of cells rather than having one stream each.
+    pub kv_unified: bool,
+    /// Type of the keys.
+    pub kv_type_k: KvType,
+    /// Type of the values.
+    pub kv_type_v: KvType,
+    /// Whether attention runs as one fused operation.
+    pub flash_attention: bool,
+    /// Whether weights are mapped from the file rather than copied.
+    pub mmap: bool,
+    /// Whether weights may be rearranged at load for faster kernels.
+    pub repack: bool,
+    /// Whether sliding-window layers keep a cache of the full context length.
+    pub full_window_cache: bool,
+    /// Whether a full context drops its older half and goes on, rather than ending the generation.
+    pub context_shift: bool,
+    /// Seed of the sampler.
+    pub seed: u32,
+    /// 0 chooses the likeliest token; higher values draw.
+    pub temperature: f32,
+    /// Whether the prompt is wrapped in the model's chat template.
+    pub chat_template: bool,
+    /// Whether generation goes on after an end-of-generation token.
+    pub ignore_end: bool,
+    /// How finely accesses are timed.
+    pub time_resolution: TimeResolution,
+}
+
+/// One thing for the engine to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Action {
+    /// Add a text to the end of these sequences and process it.
+    Prompt {
+        /// The text.
+        text: String,
+        /// Sequences to add it to.
+        sequences: Vec<i32>,
+    },
+    /// Decode tokens, one per step and sequence, until all sequences have ended or have this many.
+    Generate {
+        /// Most tokens per sequence.
+        max_tokens: u32,
+        /// Sequences to continue.
+        sequences: Vec<i32>,
+    },
+    /// Remove positions `[from, to)` of a sequence; `to` < 0 means to the end.
+    Remove {
+        /// Sequence to remove from.
+        sequence: i32,
+        /// First position.
+        from: i32,
+        /// Position after the last.
+        to: i32,
+    },
+    /// Let one sequence share or copy the cells of another.
+    Copy {
+        /// Sequence that has the cells.
+        source: i32,
+        /// Sequence that gets them.
+        target: i32,
+    },
+    /// Move positions `[from, to)` of a sequence by `delta`; the keys are rotated before the next step.
+    Shift {
+        /// Sequence to shift.
+        sequence: i32,
+        /// First position.
+        from: i32,
+        /// Position after the last; < 0 means to the end.
+        to: i32,
+        /// Distance, negative towards the beginning.
+        delta: i32,
+    },
+}
+
+/// A whole piece of work for a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// How to set up.
+    pub options: EngineOptions,
+    /// What to do, in order.
+    pub actions: Vec<Action>,
+}
+
+/// A token in a batch, before it is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchToken {
+    /// Id in the vocabulary.
+    pub id: i32,
+    /// Position in its sequence.
+    pub position: i32,
+    /// Sequence.
+    pub sequence: i32,
+}
+
+/// Why a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model said so.
+    EndOfGeneration,
+    /// As many tokens as asked for.
+    MaxTokens,
+    /// No room in the context.
+    ContextFull,
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// Facts about a loaded model and its context.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadedModel {
+    /// llama.cpp's description, such as `llama 135M Q4_1`.
+    pub description: String,
+    /// Parameters.
+    pub parameters: u64,
+    /// Bytes of all tensors.
+    pub size_bytes: u64,
+    /// Layers.
+    pub layers: u32,
+    /// Vocabulary.
+    pub vocabulary: u32,
+    /// Context length that the context really has.
+    pub context_length: u32,
+    /// Context length per sequence.
+    pub context_per_sequence: u32,
+    /// Window of sliding-window layers; 0 if there are none.
+    pub sliding_window: u32,
+    /// Version of the runtime.
+    pub runtime: String,
+    /// What the runtime was built for, such as `AVX2 = 1 | FMA = 1`.
+    pub system_info: String,
+    /// Processor threads really used.
+    pub threads: u32,
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum EngineEvent {
+    /// A phase begins; the one before it ends.
+    PhaseBegins {
+        /// The phase.
+        phase: Phase,
+    },
+    /// Loading has come this far.
+    LoadProgress {
+        /// From 0 to 1.
+        fraction: f32,
+    },
+    /// The model is loaded and its context made.
+    Loaded {
+        /// What was loaded.
+        model: LoadedModel,
+    },
+    /// A text was cut into tokens.
+    Prompt {
+        /// Ids and texts of the tokens.
+        tokens: Vec<(i32, String)>,
+    },
+    /// These tokens are about to be computed.
+    BatchBegins {
+        /// 0 for a prompt, n for the n-th decoded token.
+        step: u32,
+        /// The tokens, in the order given to the engine.
+        tokens: Vec<BatchToken>,
+        /// How many of them have their logits read back.
+        outputs: u32,
+    },
+    /// The batch was computed and its tokens chosen.
+    BatchEnds {
+        /// The step that ended.
+        step: u32,
+    },
+    /// A token was chosen.
+    Token {
+        /// Step whose computation gave it.
+        step: u32,
+        /// Sequence it belongs to.
+        sequence: i32,
+        /// Position that it will have.
+        position: i32,
+        /// Id in the vocabulary.
+        id: i32,
+        /// Its text; what is not yet whole UTF-8 comes with a later token.
+        text: String,
+    },
+    /// Positions were removed from a sequence.
+    KvRemoved {
+        /// Sequence, or < 0 for all.
+        sequence: i32,
+        /// First position.
+        from: i32,
+        /// Position after the last; < 0 means to the end.
+        to: i32,
+    },
+    /// A sequence got the cells of another.
+    KvCopied {
+        /// Sequence that has the cells.
+        source: i32,
+        /// Sequence that gets them.
+        target: i32,
+    },
+    /// Positions of a sequence were moved.
+    KvShifted {
+        /// Sequence that was shifted.
+        sequence: i32,
+        /// First position before the shift.
+        from: i32,
+        /// Position after the last; < 0 means to the end.
+        to: i32,
+        /// Distance.
+        delta: i32,
+    },
+    /// A sequence ended.
+    Stopped {
+        /// The sequence.
+        sequence: i32,
+        /// Why.
+        reason: StopReason,
+    },
+    /// Everything was done.
+    Finished {
+        /// Tokens of all prompts.
+        prompt_tokens: u64,
+        /// Time in prompt steps.
+        prompt_ns: u64,
+        /// Tokens generated.
+        generated_tokens: u64,
+        /// Time in decode steps.
+        decode_ns: u64,
+    },
+    /// The work could not be done.
+    Failed {
+        /// What was being done, what was found, what was needed.
+        message: String,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
+}

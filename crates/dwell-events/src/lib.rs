@@ -1,0 +1,30 @@
+//! The vocabulary of dwell: what an access, a region, a phase, a loss is, and which columns the tables have.
+//!
+//! Every other crate depends on this one and this one depends on none of them. It opens no file, starts no
+//! thread and reads no clock. A table lives in one file under [`schema`]: its columns with their units, its
+//! row type, and the builder that turns rows into Arrow batches.
+
+pub mod engine;
+mod hint;
+mod loss;
+mod phase;
+mod region;
+pub mod schema;
+
+pub use hint::Hint;
+pub use loss::{LossKind, Severity};
+pub use phase::Phase;
+pub use region::{OpType, RegionType};
+
+/// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
+///
+/// The major part changes only when a column that mrm-trace files have changes its meaning.
+pub const SCHEMA_VERSION: &str = "1.1";
+
+/// Key of the schema version in the Parquet file metadata, shared with mrm-trace.
+pub const SCHEMA_VERSION_KEY: &str = "mrm_trace_schema_version";
+
+/// log2 of the page size that `address_page` and the page columns are counted in.
+///
+/// Fixed at 4 KiB whatever the machine's page size is, so that traces can be compared.
+pub const PAGE_SHIFT: u32 = 12;

@@ -1,0 +1,128 @@
+use serde::{Deserialize, Serialize};
+
+/// How much a loss matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Known and bounded; the numbers of the recorded regions do not depend on it.
+    Info,
+    /// Rows that should be there are missing.
+    DataLoss,
+}
+
+/// One kind of thing that a run did not see. The loss table has a row for each kind that applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LossKind {
+    /// The runtime copies inputs (token ids, positions, masks) into the graph before it is computed.
+    InputUpload,
+    /// The runtime copies the logits out after the graph was computed.
+    LogitsReadBack,
+    /// Scratch of the kernels: quantised activations, partial sums of attention.
+    WorkBuffer,
+    /// Copies of KV cells between streams made outside the graph.
+    KvStreamCopy,
+    /// Steps whose operation times could not be matched to operations; their rows carry the step's time.
+    UnalignedOpTimes,
+    /// Graphs that were computed while the recorder could not record.
+    UnrecordedGraphs,
+    /// Operations whose access rule is not known; all of their operands are taken as touched.
+    GenericOpRule,
+    /// A graph ran on a device whose memory the recorder does not see.
+    ForeignDevice,
+    /// The worker ended before the run did.
+    WorkerDied,
+    /// The observer ended before the run did; the run was completed by `dwell recover`.
+    ObserverDied,
+    /// The run was interrupted by the user.
+    Interrupted,
+    /// A record in the raw stream could not be decoded.
+    UndecodableRecords,
+    /// Process samples that were due but could not be taken.
+    MissedSamples,
+}
+
+impl LossKind {
+    /// Every kind, in the order in which the docs list them.
+    pub const ALL: [LossKind; 13] = [
+        LossKind::InputUpload,
+        LossKind::LogitsReadBack,
+        LossKind::WorkBuffer,
+        LossKind::KvStreamCopy,
+        LossKind::UnalignedOpTimes,
+        LossKind::UnrecordedGraphs,
+        LossKind::GenericOpRule,
+        LossKind::ForeignDevice,
+        LossKind::WorkerDied,
+        LossKind::ObserverDied,
+        LossKind::Interrupted,
+        LossKind::UndecodableRecords,
+        LossKind::MissedSamples,
+    ];
+
+    /// The name used in the loss table.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossKind::InputUpload => "input_upload",
+            LossKind::LogitsReadBack => "logits_read_back",
+            LossKind::WorkBuffer => "work_buffer",
+            LossKind::KvStreamCopy => "kv_stream_copy",
+            LossKind::UnalignedOpTimes => "unaligned_op_times",
+            LossKind::UnrecordedGraphs => "unrecorded_graphs",
+            LossKind::GenericOpRule => "generic_op_rule",
+            LossKind::ForeignDevice => "foreign_device",
+            LossKind::WorkerDied => "worker_died",
+            LossKind::ObserverDied => "observer_died",
+            LossKind::Interrupted => "interrupted",
+            LossKind::UndecodableRecords => "undecodable_records",
+            LossKind::MissedSamples => "missed_samples",
+        }
+    }
+
+    /// Whether rows are missing because of it.
+    pub fn severity(self) -> Severity {
+        match self {
+            LossKind::InputUpload
+            | LossKind::LogitsReadBack
+            | LossKind::WorkBuffer
+            | LossKind::UnalignedOpTimes
+            | LossKind::GenericOpRule
+            | LossKind::MissedSamples => Severity::Info,
+            LossKind::KvStreamCopy
+            | LossKind::UnrecordedGraphs
+            | LossKind::ForeignDevice
+            | LossKind::WorkerDied
+            | LossKind::ObserverDied
+            | LossKind::Interrupted
+            | LossKind::UndecodableRecords => Severity::DataLoss,
+        }
+    }
+
+    /// One sentence on what it means for the reader of the tables.
+    pub fn advice(self) -> &'static str {
+        match self {
+            LossKind::InputUpload => {
+                "inputs are written outside the graph; the loads of them are in the trace, the stores are not"
+            }
+            LossKind::LogitsReadBack => {
+                "logits are copied out after the graph; the store of them is in the trace, this load is not"
+            }
+            LossKind::WorkBuffer => {
+                "kernel scratch memory is not in the graph; it is runtime memory that lives for one operation"
+            }
+            LossKind::KvStreamCopy => {
+                "KV cells were copied between streams outside the graph; use a unified cache to see them"
+            }
+            LossKind::UnalignedOpTimes => "times inside these steps are the step's; bytes are exact",
+            LossKind::UnrecordedGraphs => "these graphs left no rows; totals are lower bounds",
+            LossKind::GenericOpRule => {
+                "all operands of these operations are taken as read in full; bytes are an upper bound"
+            }
+            LossKind::ForeignDevice => "memory on other devices is not traced",
+            LossKind::WorkerDied => "the tables hold everything until the worker ended",
+            LossKind::ObserverDied => "the tables hold everything until the observer ended",
+            LossKind::Interrupted => "the tables hold everything until the interruption",
+            LossKind::UndecodableRecords => "these records left no rows; totals are lower bounds",
+            LossKind::MissedSamples => "the memory table has gaps at these times",
+        }
+    }
+}

@@ -1,0 +1,58 @@
+use serde::{Deserialize, Serialize};
+
+/// Whose memory an address belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionType {
+    /// Intermediate results and inputs of the compute graph.
+    Activation,
+    /// Keys and values of past tokens, and recurrent state.
+    KvCache,
+    /// Memory of the runtime itself: work buffers, allocator, tables.
+    Runtime,
+    /// Not attributed. Never called suitable for anything.
+    Unknown,
+    /// Model parameters.
+    Weight,
+}
+
+impl RegionType {
+    /// Every region type, in the alphabetical order in which tables list them.
+    pub const ALL: [RegionType; 5] =
+        [RegionType::Activation, RegionType::KvCache, RegionType::Runtime, RegionType::Unknown, RegionType::Weight];
+
+    /// The name used in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            RegionType::Activation => "activation",
+            RegionType::KvCache => "kv_cache",
+            RegionType::Runtime => "runtime",
+            RegionType::Unknown => "unknown",
+            RegionType::Weight => "weight",
+        }
+    }
+
+    /// The region type with this name, or `None` for a name that is not one of ours.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|region| region.name() == name)
+    }
+}
+
+/// Direction of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpType {
+    /// Bytes were read.
+    Load,
+    /// Bytes were written.
+    Store,
+}
+
+impl OpType {
+    /// The name used in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            OpType::Load => "load",
+            OpType::Store => "store",
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `kv_block_lifecycle`: one row per life of a KV block: written, read k times, ended.
+//!
+//! A block is the key or the value of one position in one layer. Memory that is used again for another position
+//! begins another life, in another row. The first eight columns are those of mrm-trace.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::{Int32Builder, Int64Builder, UInt16Builder, UInt32Builder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema, SchemaRef};
+
+use super::{TextBuilder, column, optional, text};
+use crate::PAGE_SHIFT;
+
+/// Why a life of a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndCause {
+    /// Another position was written over it.
+    Overwritten,
+    /// Its sequence, or its part of the sequence, was removed.
+    Removed,
+    /// The cache was given back at the end of the run while the block was in it.
+    Teardown,
+}
+
+impl EndCause {
+    /// The name used in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            EndCause::Overwritten => "overwritten",
+            EndCause::Removed => "removed",
+            EndCause::Teardown => "teardown",
+        }
+    }
+}
+
+/// Key or value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KvKind {
+    /// Keys.
+    K,
+    /// Values.
+    V,
+}
+
+impl KvKind {
+    /// The name used in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            KvKind::K => "k",
+            KvKind::V => "v",
+        }
+    }
+}
+
+/// One life of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvBlockRow {
+    /// Number of the life, counted over the run.
+    pub block_id: u64,
+    /// First byte of the block. With a transposed V cache the other bytes are spread behind it.
+    pub address: u64,
+    /// When the block was written.
+    pub write_ns: u64,
+    /// When it was last read; none if it never was.
+    pub last_read_ns: Option<u64>,
+    /// When it was overwritten or removed; none if it stayed until teardown.
+    pub evict_ns: Option<u64>,
+    /// Operations that read it.
+    pub total_reads: u64,
+    /// Layer.
+    pub layer: u16,
+    /// Key or value.
+    pub kind: KvKind,
+    /// Position in the sequence; none if the collector could not see it.
+    pub first_position: Option<i32>,
+    /// Positions in the block.
+    pub positions: u32,
+    /// Sequence that wrote it; none if the collector could not see it.
+    pub sequence: Option<i32>,
+    /// Size of the block.
+    pub bytes: u64,
+    /// Cell of the cache that held it.
+    pub cell: u32,
+    /// How the life ended.
+    pub end_cause: EndCause,
+    /// Operations that rewrote it in place (context shift rotates keys) without ending its life.
+    pub updates: u32,
+}
+
+impl KvBlockRow {
+    /// From the write to the eviction, or to the last read of a block that was never evicted.
+    pub fn lifetime_ns(&self) -> u64 {
+        let end_ns = self.evict_ns.or(self.last_read_ns).unwrap_or(self.write_ns);
+        end_ns.saturating_sub(self.write_ns)
+    }
+
+    /// How long the data was needed: from the write to the last read.
+    pub fn retention_ns(&self) -> u64 {
+        self.last_read_ns.unwrap_or(self.write_ns).saturating_sub(self.write_ns)
+    }
+}
+
+/// Columns of the table.
+pub fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        Arc::new(Schema::new(vec![
+            column("block_id", DataType::Int64),
+            column("address", DataType::Int64),
+            column("address_page", DataType::Int64),
+            column("write_ns", DataType::Int64),
+            optional("last_read_ns", DataType::Int64),
+            optional("evict_ns", DataType::Int64),
+            column("total_reads", DataType::Int64),
+            column("lifetime_ns", DataType::Int64),
+            column("layer", DataType::UInt16),
+            text("kind", false),
+            optional("first_position", DataType::Int32),
+            column("positions", DataType::UInt32),
+            optional("sequence", DataType::Int32),
+            column("bytes", DataType::UInt64),
+            column("cell", DataType::UInt32),
+            text("end_cause", false),
+            column("updates", DataType::UInt32),
+        ]))
+    });
+    SCHEMA.clone()
+}
+
+/// Gathers lives into batches.
+#[derive(Default)]
+pub struct KvBlockBuilder {
+    rows: Vec<KvBlockRow>,
+}
+
+impl KvBlockBuilder {
+    /// Rows gathered since the last batch.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether nothing was gathered since the last batch.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Adds one life.
+    pub fn push(&mut self, row: KvBlockRow) {
+        self.rows.push(row);
+    }
+
+    /// The gathered rows as a batch of the table's schema; the builder is empty afterwards.
+    pub fn finish_batch(&mut self) -> RecordBatch {
+        let batch = batch(&self.rows);
+        self.rows.clear();
+        batch
+    }
+}
+
+fn batch(rows: &[KvBlockRow]) -> RecordBatch {
+    // Signed where mrm-trace has signed columns; user-space addresses and nanoseconds stay below 2^63.
+    let signed = |value: fn(&KvBlockRow) -> Option<u64>| -> ArrayRef {
+        let mut builder = Int64Builder::with_capacity(rows.len());
+        rows.iter().for_each(|row| builder.append_option(value(row).map(|value| value as i64)));
+        Arc::new(builder.finish())
+    };
+    let counts = |value: fn(&KvBlockRow) -> u32| -> ArrayRef {
+        let mut builder = UInt32Builder::with_capacity(rows.len());
+        rows.iter().for_each(|row| builder.append_value(value(row)));
+        Arc::new(builder.finish())
+    };
+    let ordinals = |value: fn(&KvBlockRow) -> Option<i32>| -> ArrayRef {
+        let mut builder = Int32Builder::with_capacity(rows.len());
+        rows.iter().for_each(|row| builder.append_option(value(row)));
+        Arc::new(builder.finish())
+    };
+    let words = |value: fn(&KvBlockRow) -> &'static str| -> ArrayRef {
+        let mut builder = TextBuilder::new();
+        rows.iter().for_each(|row| builder.append_value(value(row)));
+        Arc::new(builder.finish())
+    };
+    let mut layers = UInt16Builder::with_capacity(rows.len());
+    let mut bytes = UInt64Builder::with_capacity(rows.len());
+    for row in rows {
+        layers.append_value(row.layer);
+        bytes.append_value(row.bytes);
+    }
+    let columns = vec![
+        signed(|row| Some(row.block_id)),
+        signed(|row| Some(row.address)),
+        signed(|row| Some(row.address >> PAGE_SHIFT)),
+        signed(|row| Some(row.write_ns)),
+        signed(|row| row.last_read_ns),
+        signed(|row| row.evict_ns),
+        signed(|row| Some(row.total_reads)),
+        signed(|row| Some(row.lifetime_ns())),
+        Arc::new(layers.finish()),
+        words(|row| row.kind.name()),
+        ordinals(|row| row.first_position),
+        counts(|row| row.positions),
+        ordinals(|row| row.sequence),
+        Arc::new(bytes.finish()),
+        counts(|row| row.cell),
+        words(|row| row.end_cause.name()),
+        counts(|row| row.updates),
+    ];
+    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+}

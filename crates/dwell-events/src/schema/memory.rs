@@ -1,0 +1,120 @@
+//! `memory`: one row per process and sample.
+//!
+//! Sizes are bytes here and mebibytes in `memory.csv`. A value that the kernel did not give is missing, never 0.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::{Float64Builder, UInt32Builder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema, SchemaRef};
+
+use super::{TextBuilder, column, optional, text};
+
+/// One sample of one process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryRow {
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub timestamp_ns: u64,
+    /// Role of the process in the run: `worker`, `observer`.
+    pub label: String,
+    /// Process id.
+    pub pid: u32,
+    /// Resident memory.
+    pub rss_bytes: u64,
+    /// Virtual memory.
+    pub vms_bytes: u64,
+    /// Proportional share of resident memory.
+    pub pss_bytes: Option<u64>,
+    /// Memory that belongs to this process alone.
+    pub uss_bytes: Option<u64>,
+    /// Resident anonymous memory.
+    pub anon_bytes: Option<u64>,
+    /// Resident file-backed memory.
+    pub file_bytes: Option<u64>,
+    /// Resident shared memory.
+    pub shmem_bytes: Option<u64>,
+    /// Swapped-out memory.
+    pub swap_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Minor faults since the process began.
+    pub minor_faults: Option<u64>,
+    /// Major faults since the process began.
+    pub major_faults: Option<u64>,
+    /// Bytes read from storage since the process began.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to storage since the process began.
+    pub write_bytes: Option<u64>,
+    /// CPU time since the process began.
+    pub cpu_ns: Option<u64>,
+    /// CPU use since the previous sample of this process, 100 = one core.
+    pub cpu_pct: Option<f64>,
+}
+
+/// Columns of the table.
+pub fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        Arc::new(Schema::new(vec![
+            column("timestamp_ns", DataType::UInt64),
+            text("label", false),
+            column("pid", DataType::UInt32),
+            column("rss_bytes", DataType::UInt64),
+            column("vms_bytes", DataType::UInt64),
+            optional("pss_bytes", DataType::UInt64),
+            optional("uss_bytes", DataType::UInt64),
+            optional("anon_bytes", DataType::UInt64),
+            optional("file_bytes", DataType::UInt64),
+            optional("shmem_bytes", DataType::UInt64),
+            optional("swap_bytes", DataType::UInt64),
+            optional("threads", DataType::UInt32),
+            optional("minor_faults", DataType::UInt64),
+            optional("major_faults", DataType::UInt64),
+            optional("read_bytes", DataType::UInt64),
+            optional("write_bytes", DataType::UInt64),
+            optional("cpu_ns", DataType::UInt64),
+            optional("cpu_pct", DataType::Float64),
+        ]))
+    });
+    SCHEMA.clone()
+}
+
+/// The rows as one batch of the table's schema.
+pub fn batch(rows: &[MemoryRow]) -> RecordBatch {
+    let wide = |value: fn(&MemoryRow) -> Option<u64>| -> ArrayRef {
+        let mut builder = UInt64Builder::with_capacity(rows.len());
+        rows.iter().for_each(|row| builder.append_option(value(row)));
+        Arc::new(builder.finish())
+    };
+    let counts = |value: fn(&MemoryRow) -> Option<u32>| -> ArrayRef {
+        let mut builder = UInt32Builder::with_capacity(rows.len());
+        rows.iter().for_each(|row| builder.append_option(value(row)));
+        Arc::new(builder.finish())
+    };
+    let mut labels = TextBuilder::new();
+    let mut cpu = Float64Builder::with_capacity(rows.len());
+    for row in rows {
+        labels.append_value(&row.label);
+        cpu.append_option(row.cpu_pct);
+    }
+    let columns = vec![
+        wide(|row| Some(row.timestamp_ns)),
+        Arc::new(labels.finish()),
+        counts(|row| Some(row.pid)),
+        wide(|row| Some(row.rss_bytes)),
+        wide(|row| Some(row.vms_bytes)),
+        wide(|row| row.pss_bytes),
+        wide(|row| row.uss_bytes),
+        wide(|row| row.anon_bytes),
+        wide(|row| row.file_bytes),
+        wide(|row| row.shmem_bytes),
+        wide(|row| row.swap_bytes),
+        counts(|row| row.threads),
+        wide(|row| row.minor_faults),
+        wide(|row| row.major_faults),
+        wide(|row| row.read_bytes),
+        wide(|row| row.write_bytes),
+        wide(|row| row.cpu_ns),
+        Arc::new(cpu.finish()),
+    ];
+    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+}

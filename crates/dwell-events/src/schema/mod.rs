@@ -1,0 +1,79 @@
+//! The tables of a run directory, one file each.
+
+pub mod kv_block_lifecycle;
+pub mod loss;
+pub mod memory;
+pub mod region_map;
+pub mod tokens;
+pub mod trace;
+
+use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::types::Int32Type;
+use arrow_schema::{DataType, Field, SchemaRef};
+
+/// A table of a run directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Labelled accesses.
+    Trace,
+    /// One row per region.
+    RegionMap,
+    /// One row per life of a KV block.
+    KvBlockLifecycle,
+    /// One row per token.
+    Tokens,
+    /// Process samples.
+    Memory,
+    /// What is missing.
+    Loss,
+}
+
+impl Table {
+    /// Every table, in the order in which they are documented.
+    pub const ALL: [Table; 6] =
+        [Table::Trace, Table::RegionMap, Table::KvBlockLifecycle, Table::Tokens, Table::Memory, Table::Loss];
+
+    /// The table's name; its file is the name with `.parquet`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Trace => "trace",
+            Table::RegionMap => "region_map",
+            Table::KvBlockLifecycle => "kv_block_lifecycle",
+            Table::Tokens => "tokens",
+            Table::Memory => "memory",
+            Table::Loss => "loss",
+        }
+    }
+
+    /// File name inside the run directory.
+    pub fn file_name(self) -> String {
+        format!("{}.parquet", self.name())
+    }
+
+    /// Columns of the table.
+    pub fn schema(self) -> SchemaRef {
+        match self {
+            Table::Trace => trace::schema(),
+            Table::RegionMap => region_map::schema(),
+            Table::KvBlockLifecycle => kv_block_lifecycle::schema(),
+            Table::Tokens => tokens::schema(),
+            Table::Memory => memory::schema(),
+            Table::Loss => loss::schema(),
+        }
+    }
+}
+
+/// Text with few distinct values. Parquet files hold it as plain strings, dictionary-encoded on disk.
+pub(crate) type TextBuilder = StringDictionaryBuilder<Int32Type>;
+
+fn text(name: &str, nullable: bool) -> Field {
+    Field::new(name, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), nullable)
+}
+
+fn column(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, false)
+}
+
+fn optional(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, true)
+}

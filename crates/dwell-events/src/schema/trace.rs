@@ -1,0 +1,231 @@
+//! `trace`: one row per labelled load or store of a byte range.
+//!
+//! The first eighteen columns are those of mrm-trace, with its types; the rest are ours. A row from an exact
+//! collector covers `size_bytes` bytes from `address`; a sampled row has the size that the sample gave.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::{PrimitiveBuilder, UInt16Builder, UInt32Builder, UInt64Builder};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type};
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
+use arrow_schema::{DataType, Schema, SchemaRef};
+
+use super::{TextBuilder, column, optional, text};
+use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
+
+/// One labelled access.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceRow<'a> {
+    /// CLOCK_MONOTONIC nanoseconds at which the operation that made the access completed.
+    pub timestamp_ns: u64,
+    /// Part of the run.
+    pub phase: Phase,
+    /// First byte.
+    pub address: u64,
+    /// Bytes from `address` on.
+    pub size_bytes: u64,
+    /// Load or store.
+    pub op_type: OpType,
+    /// What made the access: the graph operation, or the function for sampled accesses.
+    pub symbol: &'a str,
+    /// Where that code lives.
+    pub dso: &'a str,
+    /// Whose memory it is.
+    pub region_type: RegionType,
+    /// Row of `region_map`; 0 is unknown.
+    pub region_id: u32,
+    /// Thread that made the access, if known.
+    pub thread_id: Option<u32>,
+    /// Index of the token being computed, counted over the run; none while the prompt is processed.
+    pub token_index: Option<u32>,
+    /// Tokens in the context when the access was made.
+    pub context_tokens: Option<u32>,
+    /// 0 for the prompt, n for the n-th decoded token; none outside generation.
+    pub step: Option<u32>,
+    /// Tensor that owns the bytes.
+    pub tensor: &'a str,
+    /// Layer of the tensor, if it belongs to one.
+    pub layer: Option<u16>,
+    /// Collector that saw it.
+    pub source: &'a str,
+    /// Accesses that this row stands for: 1 for exact collectors, the sampling period otherwise.
+    pub period: u64,
+}
+
+/// Columns of the table.
+pub fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        Arc::new(Schema::new(vec![
+            text("run_id", false),
+            column("sample_id", DataType::UInt64),
+            column("timestamp_ns", DataType::UInt64),
+            text("phase", true),
+            column("address", DataType::UInt64),
+            column("address_page", DataType::UInt64),
+            text("op_type", false),
+            text("symbol", false),
+            text("dso", false),
+            text("region_type", false),
+            column("region_id", DataType::UInt32),
+            optional("access_latency_ns", DataType::UInt32),
+            text("cache_level", true),
+            optional("numa_node", DataType::UInt8),
+            optional("cpu_id", DataType::UInt16),
+            optional("thread_id", DataType::UInt32),
+            optional("token_index", DataType::UInt32),
+            optional("context_tokens", DataType::UInt32),
+            column("size_bytes", DataType::UInt64),
+            optional("step", DataType::UInt32),
+            text("tensor", false),
+            optional("layer", DataType::UInt16),
+            text("source", false),
+            column("period", DataType::UInt64),
+        ]))
+    });
+    SCHEMA.clone()
+}
+
+/// Gathers rows into batches and numbers them.
+pub struct TraceBuilder {
+    run_id: String,
+    next_sample_id: u64,
+    rows: usize,
+    run_ids: TextBuilder,
+    sample_ids: UInt64Builder,
+    timestamps_ns: UInt64Builder,
+    phases: TextBuilder,
+    addresses: UInt64Builder,
+    pages: UInt64Builder,
+    op_types: TextBuilder,
+    symbols: TextBuilder,
+    dsos: TextBuilder,
+    region_types: TextBuilder,
+    region_ids: UInt32Builder,
+    thread_ids: UInt32Builder,
+    token_indices: UInt32Builder,
+    contexts: UInt32Builder,
+    sizes: UInt64Builder,
+    steps: UInt32Builder,
+    tensors: TextBuilder,
+    layers: UInt16Builder,
+    sources: TextBuilder,
+    periods: UInt64Builder,
+}
+
+impl TraceBuilder {
+    /// A builder for one run; `sample_id` counts from 0.
+    pub fn new(run_id: &str) -> Self {
+        Self {
+            run_id: run_id.to_owned(),
+            next_sample_id: 0,
+            rows: 0,
+            run_ids: TextBuilder::new(),
+            sample_ids: UInt64Builder::new(),
+            timestamps_ns: UInt64Builder::new(),
+            phases: TextBuilder::new(),
+            addresses: UInt64Builder::new(),
+            pages: UInt64Builder::new(),
+            op_types: TextBuilder::new(),
+            symbols: TextBuilder::new(),
+            dsos: TextBuilder::new(),
+            region_types: TextBuilder::new(),
+            region_ids: UInt32Builder::new(),
+            thread_ids: UInt32Builder::new(),
+            token_indices: UInt32Builder::new(),
+            contexts: UInt32Builder::new(),
+            sizes: UInt64Builder::new(),
+            steps: UInt32Builder::new(),
+            tensors: TextBuilder::new(),
+            layers: UInt16Builder::new(),
+            sources: TextBuilder::new(),
+            periods: UInt64Builder::new(),
+        }
+    }
+
+    /// Rows gathered since the last batch.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether nothing was gathered since the last batch.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Rows gathered since the builder was made.
+    pub fn total_rows(&self) -> u64 {
+        self.next_sample_id
+    }
+
+    /// Adds one access.
+    pub fn push(&mut self, row: &TraceRow<'_>) {
+        self.run_ids.append_value(&self.run_id);
+        self.sample_ids.append_value(self.next_sample_id);
+        self.timestamps_ns.append_value(row.timestamp_ns);
+        self.phases.append_value(row.phase.name());
+        self.addresses.append_value(row.address);
+        self.pages.append_value(row.address >> PAGE_SHIFT);
+        self.op_types.append_value(row.op_type.name());
+        self.symbols.append_value(row.symbol);
+        self.dsos.append_value(row.dso);
+        self.region_types.append_value(row.region_type.name());
+        self.region_ids.append_value(row.region_id);
+        self.thread_ids.append_option(row.thread_id);
+        self.token_indices.append_option(row.token_index);
+        self.contexts.append_option(row.context_tokens);
+        self.sizes.append_value(row.size_bytes);
+        self.steps.append_option(row.step);
+        self.tensors.append_value(row.tensor);
+        self.layers.append_option(row.layer);
+        self.sources.append_value(row.source);
+        self.periods.append_value(row.period);
+        self.next_sample_id += 1;
+        self.rows += 1;
+    }
+
+    /// The gathered rows as a batch of the table's schema; the builder is empty afterwards.
+    pub fn finish_batch(&mut self) -> RecordBatch {
+        let rows = std::mem::take(&mut self.rows);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.run_ids.finish()),
+            Arc::new(self.sample_ids.finish()),
+            Arc::new(self.timestamps_ns.finish()),
+            Arc::new(self.phases.finish()),
+            Arc::new(self.addresses.finish()),
+            Arc::new(self.pages.finish()),
+            Arc::new(self.op_types.finish()),
+            Arc::new(self.symbols.finish()),
+            Arc::new(self.dsos.finish()),
+            Arc::new(self.region_types.finish()),
+            Arc::new(self.region_ids.finish()),
+            nulls::<UInt32Type>(rows),
+            Arc::new(null_text(rows)),
+            nulls::<UInt8Type>(rows),
+            nulls::<UInt16Type>(rows),
+            Arc::new(self.thread_ids.finish()),
+            Arc::new(self.token_indices.finish()),
+            Arc::new(self.contexts.finish()),
+            Arc::new(self.sizes.finish()),
+            Arc::new(self.steps.finish()),
+            Arc::new(self.tensors.finish()),
+            Arc::new(self.layers.finish()),
+            Arc::new(self.sources.finish()),
+            Arc::new(self.periods.finish()),
+        ];
+        RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    }
+}
+
+fn nulls<T: ArrowPrimitiveType>(rows: usize) -> ArrayRef {
+    let mut builder = PrimitiveBuilder::<T>::new();
+    builder.append_nulls(rows);
+    Arc::new(builder.finish())
+}
+
+fn null_text(rows: usize) -> DictionaryArray<Int32Type> {
+    let mut builder = TextBuilder::new();
+    for _ in 0..rows {
+        builder.append_null();
+    }
+    builder.finish()
+}
