@@ -19,6 +19,8 @@ pub enum EndCause {
     Overwritten,
     /// Its sequence, or its part of the sequence, was removed.
     Removed,
+    /// It was written again for the same token (a context shift rotates the keys); another life follows.
+    Rewritten,
     /// The cache was given back at the end of the run while the block was in it.
     Teardown,
 }
@@ -29,6 +31,7 @@ impl EndCause {
         match self {
             EndCause::Overwritten => "overwritten",
             EndCause::Removed => "removed",
+            EndCause::Rewritten => "rewritten",
             EndCause::Teardown => "teardown",
         }
     }
@@ -64,7 +67,7 @@ pub struct KvBlockRow {
     pub write_ns: u64,
     /// When it was last read; none if it never was.
     pub last_read_ns: Option<u64>,
-    /// When it was overwritten or removed; none if it stayed until teardown.
+    /// When it was overwritten, rewritten or removed; none if it stayed until teardown.
     pub evict_ns: Option<u64>,
     /// Operations that read it.
     pub total_reads: u64,
@@ -84,8 +87,6 @@ pub struct KvBlockRow {
     pub cell: u32,
     /// How the life ended.
     pub end_cause: EndCause,
-    /// Operations that rewrote it in place (context shift rotates keys) without ending its life.
-    pub updates: u32,
 }
 
 impl KvBlockRow {
@@ -121,7 +122,6 @@ pub fn schema() -> SchemaRef {
             column("bytes", DataType::UInt64),
             column("cell", DataType::UInt32),
             text("end_cause", false),
-            column("updates", DataType::UInt32),
         ]))
     });
     SCHEMA.clone()
@@ -202,7 +202,6 @@ fn batch(rows: &[KvBlockRow]) -> RecordBatch {
         Arc::new(bytes.finish()),
         counts(|row| row.cell),
         words(|row| row.end_cause.name()),
-        counts(|row| row.updates),
     ];
     RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
 }

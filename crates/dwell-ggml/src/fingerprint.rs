@@ -1,0 +1,54 @@
+//! Whether a graph is one that was seen before.
+//!
+//! Runs for every computation, so it is one pass over the nodes with no branches on their kind. It covers everything
+//! that a [`crate::wire::Graph`] is made of and that can change between two graphs built at the same addresses.
+
+use std::ffi::{c_int, c_void};
+
+use crate::abi::{Api, Tensor};
+
+/// Odd constant with well-mixed bits, from the golden ratio.
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+struct Mixer(u64);
+
+impl Mixer {
+    #[inline]
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(MULTIPLIER).rotate_left(29);
+    }
+}
+
+/// A number that two graphs share only if they touch the same memory in the same way.
+///
+/// # Safety
+/// `graph` is a live, allocated graph of the ggml behind `api`.
+pub(crate) unsafe fn fingerprint(api: &Api, graph: *mut c_void) -> u64 {
+    let mut mixer = Mixer(MULTIPLIER);
+    // SAFETY: the caller gives a live graph; its nodes and their sources live as long as it does.
+    unsafe {
+        let nodes = (api.ggml_graph_n_nodes)(graph);
+        mixer.add(nodes as u64);
+        for index in 0..nodes as c_int {
+            add_node(&mut mixer, &*(api.ggml_graph_node)(graph, index));
+        }
+    }
+    mixer.0
+}
+
+/// # Safety
+/// `node` is a live tensor whose sources live too.
+#[inline]
+unsafe fn add_node(mixer: &mut Mixer, node: &Tensor) {
+    mixer.add(node as *const Tensor as u64);
+    mixer.add(node.data as u64);
+    mixer.add((node.op as u64) << 40 ^ (node.type_id as u64) << 32 ^ node.flags as u64);
+    for dim in 0..node.ne.len() {
+        mixer.add(node.ne[dim] as u64 ^ (node.nb[dim] as u64).rotate_left(32));
+    }
+    mixer.add(node.op_params[0] as u32 as u64 | (node.op_params[1] as u32 as u64) << 32);
+    for &source in node.src.iter().take_while(|source| !source.is_null()) {
+        // SAFETY: a source that is not null lives as long as the graph.
+        mixer.add(source as u64 ^ unsafe { (*source).data as u64 }.rotate_left(32));
+    }
+}

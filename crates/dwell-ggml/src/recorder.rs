@@ -1,0 +1,317 @@
+//! The recorder: what is called around each graph, and what goes into the ring.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::{self, Api, Tensor};
+use crate::clock::monotonic_ns;
+use crate::fingerprint::fingerprint;
+use crate::plan::{Plan, plan_graph};
+use crate::ring::{DEFAULT_CAPACITY_BYTES, Producer, RingError};
+use crate::wire::{self, Hello, Kind, Placement, Refusal, Step, StepParts, WIRE_VERSION, WeightPlaced};
+
+/// ggml's usage of buffers that hold weights (`GGML_BACKEND_BUFFER_USAGE_WEIGHTS`).
+const USAGE_WEIGHTS: i32 = 1;
+
+/// Graphs whose plans are kept. A decode graph changes shape every 256 positions, so this covers a context of 128 Ki;
+/// beyond it all are forgotten and stored again when they come back.
+const PLANS_KEPT: usize = 512;
+
+/// How finely operations are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Begin and end of the graph.
+    Step,
+    /// After each layer.
+    Layer,
+    /// After each operation.
+    Op,
+}
+
+impl Resolution {
+    /// The resolution with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "step" => Some(Resolution::Step),
+            "layer" => Some(Resolution::Layer),
+            "op" => Some(Resolution::Op),
+            _ => None,
+        }
+    }
+}
+
+/// How to record.
+pub struct RecorderOptions {
+    /// Folder for the ring.
+    pub ring_dir: PathBuf,
+    /// Process that empties the ring.
+    pub observer_pid: u32,
+    /// How finely operations are timed.
+    pub resolution: Resolution,
+    /// How the recorder came into this process: `linked` or `preloaded`.
+    pub way_in: &'static str,
+}
+
+/// Records the graphs that this process computes.
+pub struct Recorder {
+    api: Api,
+    resolution: Resolution,
+    is_active: AtomicBool,
+    is_layout_checked: AtomicBool,
+    plans: Mutex<Plans>,
+    channel: Mutex<Channel>,
+}
+
+#[derive(Default)]
+struct Plans {
+    by_fingerprint: HashMap<u64, Arc<Plan>>,
+    next_graph_id: u32,
+}
+
+struct Channel {
+    ring: Producer,
+    next_sequence: u64,
+}
+
+/// The graph that a thread is computing. ggml calls back on the thread that asked for the computation, so there is
+/// never more than one per thread, and threads do not see each other's.
+struct Session {
+    plan: Option<Arc<Plan>>,
+    begin_ns: u64,
+    nodes_done: usize,
+    next_after: usize,
+    times_ns: Vec<u64>,
+    captured: Vec<u8>,
+    capture_ends: Vec<usize>,
+    payload: Vec<u8>,
+}
+
+thread_local! {
+    static SESSION: RefCell<Session> = const {
+        RefCell::new(Session {
+            plan: None,
+            begin_ns: 0,
+            nodes_done: 0,
+            next_after: 0,
+            times_ns: Vec::new(),
+            captured: Vec::new(),
+            capture_ends: Vec::new(),
+            payload: Vec::new(),
+        })
+    };
+}
+
+impl Recorder {
+    /// Makes the ring and says hello.
+    pub fn start(api: Api, options: &RecorderOptions) -> Result<Self, RingError> {
+        let ring = Producer::create(&options.ring_dir, options.observer_pid, DEFAULT_CAPACITY_BYTES)?;
+        let hello = Hello {
+            wire_version: WIRE_VERSION,
+            pid: std::process::id(),
+            resolution: options.resolution as u8,
+            way_in: options.way_in.to_owned(),
+            program: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+            graph_counters_address: ring.graph_counters_address(),
+        };
+        let recorder = Self {
+            api,
+            resolution: options.resolution,
+            is_active: AtomicBool::new(true),
+            is_layout_checked: AtomicBool::new(false),
+            plans: Mutex::default(),
+            channel: Mutex::new(Channel { ring, next_sequence: 0 }),
+        };
+        recorder.send(Kind::Hello, &hello.encode());
+        Ok(recorder)
+    }
+
+    /// Sends one record; after the observer has gone, nothing is recorded any more.
+    fn send(&self, kind: Kind, payload: &[u8]) {
+        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let header = wire::frame_header(kind, channel.next_sequence, monotonic_ns(), payload.len());
+        channel.next_sequence += 1;
+        if !channel.ring.write(&[&header, payload]) {
+            self.is_active.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether graphs are being recorded.
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// Sends an event of the engine, as JSON.
+    pub fn engine_event(&self, json: &[u8]) {
+        self.send(Kind::Engine, json);
+    }
+
+    /// To be called right before a graph is computed, on the computing thread.
+    ///
+    /// # Safety
+    /// `graph` is a live graph of the ggml behind the API that the recorder was started with; it is allocated and its
+    /// inputs are set.
+    pub unsafe fn begin_graph(&self, graph: *mut c_void) {
+        // SAFETY: the caller's promise is passed on.
+        if !self.is_active() || unsafe { !self.has_known_layout(graph) } {
+            return;
+        }
+        // SAFETY: as above, and the layout is the known one.
+        let plan = unsafe { self.plan_of(graph) };
+        SESSION.with_borrow_mut(|session| {
+            session.begin(plan);
+            // The counters are stored to as the last thing before and the first thing after the computation, so that an
+            // instruction-level tracer can cut out exactly what the computation touched.
+            self.channel.lock().unwrap_or_else(PoisonError::into_inner).ring.mark_graph_begun();
+            session.begin_ns = monotonic_ns();
+        });
+    }
+
+    /// To be called right after a graph was computed, with what ggml returned.
+    pub fn end_graph(&self, status: i32) {
+        let end_ns = monotonic_ns();
+        SESSION.with_borrow_mut(|session| {
+            let Some(plan) = session.plan.take() else { return };
+            self.channel.lock().unwrap_or_else(PoisonError::into_inner).ring.mark_graph_ended();
+            session.write_payload(&plan, end_ns, status);
+            self.send(Kind::Step, &session.payload);
+        });
+    }
+
+    /// To be called when a tensor got its memory; only weights are recorded.
+    ///
+    /// # Safety
+    /// `tensor` is a live tensor with data, and `buffer` is the buffer that holds it.
+    pub unsafe fn tensor_placed(&self, tensor: *const Tensor, buffer: *mut c_void, placement: Placement) {
+        // SAFETY: the caller gives a live tensor and buffer.
+        unsafe {
+            if !self.is_active()
+                || buffer.is_null()
+                || (self.api.ggml_backend_buffer_get_usage)(buffer) != USAGE_WEIGHTS
+            {
+                return;
+            }
+            if abi::check_tensor(&self.api, tensor).is_err() {
+                return; // The first graph refuses with a reason.
+            }
+            let record = WeightPlaced {
+                placement,
+                address: (*tensor).data as u64,
+                size_bytes: (self.api.ggml_nbytes)(tensor) as u64,
+                name: (*tensor).name(),
+                buffer: abi::text((self.api.ggml_backend_buffer_name)(buffer)),
+            };
+            self.send(Kind::WeightPlaced, &record.encode());
+        }
+    }
+
+    /// # Safety
+    /// As for [`Recorder::begin_graph`].
+    unsafe fn has_known_layout(&self, graph: *mut c_void) -> bool {
+        if self.is_layout_checked.load(Ordering::Relaxed) {
+            return true;
+        }
+        // SAFETY: a live graph; each node is live.
+        let mismatch = unsafe {
+            (0..(self.api.ggml_graph_n_nodes)(graph))
+                .map(|index| (self.api.ggml_graph_node)(graph, index))
+                .find_map(|node| abi::check_tensor(&self.api, node).err())
+        };
+        if let Some(mismatch) = mismatch {
+            let reason = format!(
+                "reading the first graph, {mismatch} disagrees with the layout of ggml_tensor that the recorder knows \
+                 (llama.cpp 0.5 to 0.7); the program runs on untraced"
+            );
+            self.send(Kind::Refusal, &Refusal { reason }.encode());
+            self.is_active.store(false, Ordering::Relaxed);
+            return false;
+        }
+        self.is_layout_checked.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// # Safety
+    /// As for [`Recorder::begin_graph`], with the known layout.
+    unsafe fn plan_of(&self, graph: *mut c_void) -> Arc<Plan> {
+        // SAFETY: the caller gives a live graph with the known layout.
+        let key = unsafe { fingerprint(&self.api, graph) };
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans.by_fingerprint.get(&key) {
+            return plan.clone();
+        }
+        if plans.by_fingerprint.len() >= PLANS_KEPT {
+            plans.by_fingerprint.clear();
+        }
+        let id = plans.next_graph_id;
+        plans.next_graph_id += 1;
+        // SAFETY: as above.
+        let (shape, plan) = unsafe { plan_graph(&self.api, graph, id, self.resolution) };
+        self.send(Kind::Graph, &shape.encode());
+        let plan = Arc::new(plan);
+        plans.by_fingerprint.insert(key, plan.clone());
+        plan
+    }
+}
+
+/// To be called after each executed node, on the computing thread. Does nothing outside a recorded graph.
+pub fn after_node() {
+    SESSION.with_borrow_mut(Session::after_node);
+}
+
+impl Session {
+    fn begin(&mut self, plan: Arc<Plan>) {
+        self.nodes_done = 0;
+        self.next_after = 0;
+        self.times_ns.clear();
+        self.times_ns.reserve(plan.stamps);
+        self.captured.clear();
+        self.capture_ends.clear();
+        for reader in &plan.before {
+            // SAFETY: the graph is alive and its inputs are set, as the caller of `begin_graph` promised.
+            unsafe { reader.append_to(&mut self.captured) };
+            self.capture_ends.push(self.captured.len());
+        }
+        self.plan = Some(plan);
+    }
+
+    fn after_node(&mut self) {
+        let Some(plan) = &self.plan else { return };
+        let unit = self.nodes_done;
+        self.nodes_done += 1;
+        if plan.is_stamped.get(unit) == Some(&true) {
+            self.times_ns.push(monotonic_ns());
+        }
+        while let Some((_, reader)) = plan.after.get(self.next_after).filter(|(first_use, _)| *first_use == unit) {
+            // SAFETY: the unit that has just run read this operand, so it holds its values.
+            unsafe { reader.append_to(&mut self.captured) };
+            self.capture_ends.push(self.captured.len());
+            self.next_after += 1;
+        }
+    }
+
+    fn write_payload(&mut self, plan: &Plan, end_ns: u64, status: i32) {
+        if self.nodes_done != plan.units {
+            // The calls cannot be matched to operations: keep only what was captured before the computation.
+            self.times_ns.clear();
+            self.capture_ends.truncate(plan.before.len());
+            self.captured.truncate(self.capture_ends.last().copied().unwrap_or(0));
+        }
+        self.payload.clear();
+        let parts = StepParts {
+            graph: plan.graph_id,
+            // SAFETY: gettid has no preconditions.
+            thread: unsafe { libc::gettid() } as u32,
+            begin_ns: self.begin_ns,
+            end_ns,
+            status,
+            nodes_done: self.nodes_done as u32,
+            times_ns: &self.times_ns,
+            captured: &self.captured,
+            capture_ends: &self.capture_ends,
+        };
+        Step::encode_into(&mut self.payload, &parts);
+    }
+}

@@ -1,0 +1,204 @@
+//! A graph prepared for expansion: every operand with its region and its bytes, as far as they do not change per step.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use dwell_ggml::wire::{Capture, CaptureForm, Graph, TensorShape};
+
+use crate::kv::{KvCaches, KvIndex};
+use crate::ranges::{ByteRange, Layout};
+use crate::regions::{RegionLabel, Regions, region_type_of};
+use crate::touch::{Operand, Part, touch};
+
+/// Bytes of an operand.
+pub enum Bytes {
+    /// The same in every step.
+    Fixed { ranges: Vec<ByteRange>, cells: Vec<Range<u32>> },
+    /// Rows named by captured integers, gathered along dimension 2 and 3 of the index tensor.
+    Rows { capture: usize, layout: Layout, indices_ne: [u64; 4] },
+    /// Slabs of dimension 2 named by captured integers.
+    Slabs { capture: usize, layout: Layout },
+    /// Cells that a captured mask lets through.
+    Cells { capture: usize, layout: Layout, tile: u32 },
+}
+
+/// An operand of a unit.
+pub struct CompiledOperand {
+    pub region: RegionLabel,
+    pub kv: Option<KvIndex>,
+    pub bytes: Bytes,
+}
+
+/// What is executed at once.
+pub struct CompiledUnit {
+    pub op: u16,
+    pub is_assumed: bool,
+    pub loads: Vec<CompiledOperand>,
+    pub stores: Vec<CompiledOperand>,
+    /// Index of the first time taken after this unit.
+    pub stamp: usize,
+}
+
+/// A graph prepared for expansion.
+pub struct CompiledGraph {
+    pub op_names: Vec<String>,
+    pub units: Vec<CompiledUnit>,
+    pub captures: Vec<Capture>,
+    pub stamps: usize,
+    /// Capture with the ids of the tokens.
+    pub token_ids: Option<usize>,
+    /// Capture with their positions.
+    pub positions: Option<usize>,
+    /// Tokens computed.
+    pub tokens: usize,
+    /// Bytes of inputs that the runtime writes before the computation.
+    pub input_bytes: u64,
+    /// Bytes of the result that the runtime reads after it.
+    pub result_bytes: u64,
+    /// Whether any operand lies in memory of another device.
+    pub has_foreign_memory: bool,
+}
+
+/// Prepares a graph.
+pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> CompiledGraph {
+    let capture_of: HashMap<u32, usize> =
+        graph.captures.iter().enumerate().map(|(index, capture)| (capture.tensor, index)).collect();
+    let mut compiler = Compiler { graph, regions, kv, capture_of };
+    let mut next_stamp = 0;
+    let mut units = Vec::with_capacity(graph.units.len());
+    for (index, unit) in graph.units.iter().enumerate() {
+        while graph.stamped_units.get(next_stamp).is_some_and(|&stamped| (stamped as usize) < index) {
+            next_stamp += 1;
+        }
+        let touch = touch(graph, unit);
+        // Stores first: they tell which caches are transposed before the loads of the same graph need to know.
+        let stores = touch.stores.iter().map(|operand| compiler.operand(operand, true)).collect();
+        let loads = touch.loads.iter().map(|operand| compiler.operand(operand, false)).collect();
+        let op = graph.tensors[unit.node as usize].op;
+        units.push(CompiledUnit { op, is_assumed: touch.is_assumed, loads, stores, stamp: next_stamp });
+    }
+    let token_ids = compiler.capture_used_by("GET_ROWS", "token_embd");
+    let positions = compiler.positions();
+    CompiledGraph {
+        op_names: graph.op_names.clone(),
+        units,
+        captures: graph.captures.clone(),
+        stamps: graph.stamped_units.len(),
+        tokens: compiler.tokens(token_ids),
+        token_ids,
+        positions,
+        input_bytes: input_bytes(graph),
+        result_bytes: result_bytes(graph),
+        has_foreign_memory: graph.buffers.iter().any(|buffer| !buffer.is_host),
+    }
+}
+
+struct Compiler<'a> {
+    graph: &'a Graph,
+    regions: &'a mut Regions,
+    kv: &'a mut KvCaches,
+    capture_of: HashMap<u32, usize>,
+}
+
+impl Compiler<'_> {
+    fn operand(&mut self, operand: &Operand, is_store: bool) -> CompiledOperand {
+        let tensor = &self.graph.tensors[operand.tensor as usize];
+        let root = &self.graph.tensors[tensor.root as usize];
+        let root_layout = Layout::of(self.graph, root);
+        let region_type = region_type_of(self.graph, root);
+        let root_bytes: u64 = root_layout.ranges().iter().map(|range| range.size_bytes).sum();
+        let region = self.regions.label(region_type, &root.name, root.address, root_bytes);
+        let kv = self.kv.index_of(root, root_layout.row_bytes);
+        let is_value_store = matches!(operand.part, Part::Rows { .. }) && tensor.ne[0] == 1 && root.ne[0] > 1;
+        if let Some(index) = kv.filter(|_| is_store && is_value_store) {
+            self.kv.set_transposed(index);
+        }
+        let bytes = self.bytes(operand, tensor, kv);
+        CompiledOperand { region, kv, bytes }
+    }
+
+    fn bytes(&self, operand: &Operand, tensor: &TensorShape, kv: Option<KvIndex>) -> Bytes {
+        let layout = Layout::of(self.graph, tensor);
+        let capture = |tensor: u32| self.capture_of.get(&tensor).copied();
+        match operand.part {
+            Part::Rows { indices } if capture(indices).is_some() => Bytes::Rows {
+                capture: capture(indices).expect("checked by the guard"),
+                layout,
+                indices_ne: self.graph.tensors[indices as usize].ne.map(|count| u64::try_from(count).unwrap_or(0)),
+            },
+            Part::Slabs { indices } if capture(indices).is_some() => {
+                Bytes::Slabs { capture: capture(indices).expect("checked by the guard"), layout }
+            }
+            Part::Cells { mask, tile } if capture(mask).is_some() => {
+                Bytes::Cells { capture: capture(mask).expect("checked by the guard"), layout, tile: tile.max(1) }
+            }
+            Part::FirstRows { rows } => {
+                let rows = u64::try_from(rows).unwrap_or(0).min(layout.ne[1]);
+                self.fixed(layout.slice(1, 0, rows).ranges(), kv)
+            }
+            Part::Window { shape_of } => self.fixed(self.window(operand.tensor, shape_of), kv),
+            _ => self.fixed(layout.ranges(), kv),
+        }
+    }
+
+    fn fixed(&self, ranges: Vec<ByteRange>, kv: Option<KvIndex>) -> Bytes {
+        let cells = kv.map_or_else(Vec::new, |index| self.kv.cells_in(index, &ranges));
+        Bytes::Fixed { ranges, cells }
+    }
+
+    /// The window that an in-place `SET` writes: strides and offset are the operation's parameters.
+    fn window(&self, target: u32, shape_of: u32) -> Vec<ByteRange> {
+        let target = &self.graph.tensors[target as usize];
+        let word = |place: usize| u64::from(target.op_params[place] as u32);
+        let mut layout = Layout::of(self.graph, &self.graph.tensors[shape_of as usize]);
+        layout.address = target.address.saturating_add(word(3));
+        layout.nb = [layout.nb[0], word(0), word(1), word(2)];
+        layout.ranges()
+    }
+
+    fn node_of(&self, unit: usize) -> &TensorShape {
+        &self.graph.tensors[self.graph.units[unit].node as usize]
+    }
+
+    /// Capture of the index operand of the first unit with this operation on a table with this name.
+    fn capture_used_by(&self, op: &str, table_prefix: &str) -> Option<usize> {
+        (0..self.graph.units.len()).map(|unit| self.node_of(unit)).find_map(|node| {
+            let table = node.sources.first().and_then(|&table| self.graph.tensors.get(table as usize))?;
+            let is_it = self.graph.op_name(node) == op && table.name.starts_with(table_prefix);
+            self.capture_of.get(node.sources.get(1).filter(|_| is_it)?).copied()
+        })
+    }
+
+    /// Positions are what keys are rotated by, in a graph that stores keys. (A context shift rotates too, but by the
+    /// distance of the shift.)
+    fn positions(&self) -> Option<usize> {
+        let nodes = || (0..self.graph.units.len()).map(|unit| self.node_of(unit));
+        nodes().find(|node| self.graph.op_name(node) == "SET_ROWS")?;
+        let rotation = nodes().find(|node| self.graph.op_name(node) == "ROPE")?;
+        self.capture_of.get(rotation.sources.get(1)?).copied()
+    }
+
+    fn tokens(&self, token_ids: Option<usize>) -> usize {
+        let ids = token_ids.map(|capture| self.graph.captures[capture]);
+        ids.filter(|capture| capture.form == CaptureForm::Indices)
+            .map_or(0, |capture| usize::try_from(self.graph.tensors[capture.tensor as usize].ne[0]).unwrap_or(0))
+    }
+}
+
+/// Leaves in compute memory are inputs: the runtime writes them before each computation.
+fn input_bytes(graph: &Graph) -> u64 {
+    let is_input = |tensor: &&TensorShape| {
+        graph.op_name(tensor) == "NONE" && graph.buffers.get(tensor.buffer as usize).is_some_and(|b| b.usage == 2)
+    };
+    graph.tensors.iter().filter(is_input).map(|tensor| total_bytes(graph, tensor)).sum()
+}
+
+/// The last unit's result is what the runtime reads back.
+fn result_bytes(graph: &Graph) -> u64 {
+    let result = graph.tensors.iter().find(|tensor| tensor.name == "result_output");
+    result.map_or(0, |tensor| total_bytes(graph, tensor))
+}
+
+fn total_bytes(graph: &Graph, tensor: &TensorShape) -> u64 {
+    Layout::of(graph, tensor).ranges().iter().map(|range| range.size_bytes).sum()
+}

@@ -1,0 +1,268 @@
+//! One computation of a graph, as rows.
+
+use std::ops::Range;
+
+use dwell_events::schema::trace::TraceRow;
+use dwell_events::{LossKind, OpType, Phase};
+use dwell_ggml::wire::{CaptureForm, IndexRuns, Step, VisibleCells};
+
+use crate::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
+use crate::kv::{KvCaches, KvIndex, Place};
+use crate::labeller::{DSO, Output, SOURCE};
+use crate::loss_count::LossCount;
+use crate::ranges::{ByteRange, Layout, join};
+use crate::regions::Regions;
+
+/// What is the same for all rows of a step.
+pub struct StepFacts {
+    pub phase: Phase,
+    pub step: Option<u32>,
+    pub token_index: Option<u32>,
+    pub context_tokens: Option<u32>,
+    /// Where each token of the graph belongs.
+    pub places: Vec<Place>,
+}
+
+/// A captured operand, decoded.
+pub enum Captured {
+    Indices(IndexRuns),
+    Cells(VisibleCells),
+    /// It was not captured in this step.
+    Missing,
+}
+
+impl Captured {
+    /// The integers, if it holds integers.
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        match self {
+            Captured::Indices(runs) => Some(runs.values().collect()),
+            _ => None,
+        }
+    }
+}
+
+/// Decodes what a step captured, one entry per capture of its graph.
+pub fn decode_captures(graph: &CompiledGraph, step: &Step) -> Vec<Captured> {
+    let decode = |(index, form): (usize, CaptureForm)| {
+        let Some(bytes) = step.captures.get(index) else { return Captured::Missing };
+        match form {
+            CaptureForm::Indices => IndexRuns::decode(bytes).map_or(Captured::Missing, Captured::Indices),
+            CaptureForm::VisibleCells => VisibleCells::decode(bytes).map_or(Captured::Missing, Captured::Cells),
+        }
+    };
+    graph.captures.iter().map(|capture| capture.form).enumerate().map(decode).collect()
+}
+
+/// Bytes that an operand touched in one step, and the KV cells they are.
+#[derive(Default)]
+struct Touched {
+    ranges: Vec<ByteRange>,
+    cells: Vec<Range<u32>>,
+}
+
+/// Writes the rows of one step.
+pub struct Expansion<'a> {
+    pub regions: &'a mut Regions,
+    pub kv: &'a mut KvCaches,
+    pub loss: &'a mut LossCount,
+    pub facts: &'a StepFacts,
+    pub out: &'a mut Output,
+}
+
+impl Expansion<'_> {
+    /// Writes all rows of a step: unit after unit, loads before stores.
+    pub fn run(&mut self, graph: &CompiledGraph, step: &Step, captures: &[Captured]) {
+        let is_timed = step.times_ns.len() == graph.stamps;
+        for unit in &graph.units {
+            let time_ns = if is_timed { step.times_ns.get(unit.stamp).copied() } else { None };
+            let time_ns = time_ns.unwrap_or(step.end_ns);
+            let symbol = &graph.op_names[usize::from(unit.op)];
+            if unit.is_assumed {
+                self.loss.add(LossKind::GenericOpRule, 1, None, || format!("operation {symbol}"));
+            }
+            self.loads(unit, symbol, captures, time_ns, step.thread);
+            self.stores(unit, symbol, captures, time_ns, step.thread);
+        }
+    }
+
+    fn loads(&mut self, unit: &CompiledUnit, symbol: &str, captures: &[Captured], time_ns: u64, thread: u32) {
+        for operand in &unit.loads {
+            if let Bytes::Fixed { ranges, cells } = &operand.bytes {
+                self.rows(operand, OpType::Load, symbol, ranges, time_ns, thread);
+                self.count_reads(operand.kv, cells, time_ns);
+            } else {
+                let touched = self.touched(operand, symbol, captures);
+                self.rows(operand, OpType::Load, symbol, &touched.ranges, time_ns, thread);
+                self.count_reads(operand.kv, &touched.cells, time_ns);
+            }
+        }
+    }
+
+    fn stores(&mut self, unit: &CompiledUnit, symbol: &str, captures: &[Captured], time_ns: u64, thread: u32) {
+        for operand in &unit.stores {
+            match &operand.bytes {
+                Bytes::Fixed { ranges, cells } => {
+                    self.rows(operand, OpType::Store, symbol, ranges, time_ns, thread);
+                    for cells in operand.kv.iter().flat_map(|_| cells) {
+                        let index = operand.kv.expect("iterated over");
+                        self.kv.rewrite(index, cells.clone(), time_ns, &mut self.out.blocks);
+                    }
+                }
+                Bytes::Rows { capture, .. } => {
+                    let touched = self.touched(operand, symbol, captures);
+                    self.rows(operand, OpType::Store, symbol, &touched.ranges, time_ns, thread);
+                    if let (Some(index), Captured::Indices(indices)) = (operand.kv, &captures[*capture]) {
+                        self.begin_lives(index, indices, time_ns);
+                    }
+                }
+                Bytes::Slabs { .. } | Bytes::Cells { .. } => {}
+            }
+        }
+    }
+
+    fn count_reads(&mut self, kv: Option<KvIndex>, cells: &[Range<u32>], time_ns: u64) {
+        if let Some(index) = kv {
+            cells.iter().for_each(|cells| self.kv.load(index, cells.clone(), time_ns));
+        }
+    }
+
+    /// Lives of the cells that a store names, one per token. A transposed cache is written value by value, all values of
+    /// a token after each other, so only the first of each token is looked at.
+    fn begin_lives(&mut self, index: KvIndex, indices: &IndexRuns, time_ns: u64) {
+        let tokens = self.facts.places.len().max(1);
+        let per_token = (indices.len() / tokens).max(1);
+        for (row, value) in indices.values().step_by(per_token).enumerate() {
+            let Ok(value) = u64::try_from(value) else { continue };
+            let place = self.facts.places.get(row).copied().unwrap_or_default();
+            let cell = self.kv.cell_of_index(index, value);
+            self.kv.store(index, cell, place, time_ns, &mut self.out.blocks);
+        }
+    }
+
+    /// The bytes of an operand that change per step.
+    fn touched(&mut self, operand: &CompiledOperand, symbol: &str, captures: &[Captured]) -> Touched {
+        let (capture, layout) = match &operand.bytes {
+            Bytes::Rows { capture, layout, .. }
+            | Bytes::Slabs { capture, layout }
+            | Bytes::Cells { capture, layout, .. } => (&captures[*capture], layout),
+            Bytes::Fixed { .. } => return Touched::default(),
+        };
+        match (&operand.bytes, capture) {
+            (Bytes::Rows { indices_ne, .. }, Captured::Indices(indices)) => {
+                Touched { ranges: row_ranges(layout, indices, indices_ne), cells: Vec::new() }
+            }
+            (Bytes::Slabs { .. }, Captured::Indices(indices)) => {
+                let mut slabs: Vec<u64> = indices.values().filter_map(|slab| u64::try_from(slab).ok()).collect();
+                slabs.sort_unstable();
+                slabs.dedup();
+                let ranges = slabs.into_iter().flat_map(|slab| layout.slice(2, slab, 1).ranges()).collect();
+                Touched { ranges: join(ranges), cells: Vec::new() }
+            }
+            (Bytes::Cells { tile, .. }, Captured::Cells(visible)) => self.visible(operand.kv, layout, visible, *tile),
+            _ => {
+                // Without the captured values the whole operand is the best upper bound.
+                self.loss.add(LossKind::GenericOpRule, 1, None, || format!("operation {symbol} without its indices"));
+                Touched { ranges: layout.ranges(), cells: Vec::new() }
+            }
+        }
+    }
+
+    fn visible(&self, kv: Option<KvIndex>, layout: &Layout, visible: &VisibleCells, tile: u32) -> Touched {
+        let mut touched = Touched::default();
+        for stream in 0..layout.ne[3] {
+            // One mask may serve all streams.
+            let mask_stream = stream as usize % visible.streams().max(1);
+            for cells in visible_runs(visible, mask_stream, layout.ne[1] as u32, tile) {
+                let part = layout.slice(3, stream, 1).slice(1, cells.start.into(), u64::from(cells.end - cells.start));
+                touched.ranges.extend(part.ranges());
+            }
+        }
+        touched.ranges = join(touched.ranges);
+        if let Some(index) = kv {
+            touched.cells = self.kv.cells_in(index, &touched.ranges);
+        }
+        touched
+    }
+
+    fn rows(
+        &mut self,
+        operand: &CompiledOperand,
+        op_type: OpType,
+        symbol: &str,
+        ranges: &[ByteRange],
+        timestamp_ns: u64,
+        thread: u32,
+    ) {
+        let region = &operand.region;
+        for range in ranges {
+            self.regions.count(region.id, op_type, range.size_bytes, timestamp_ns);
+            self.out.trace.push(&TraceRow {
+                timestamp_ns,
+                phase: self.facts.phase,
+                address: range.address,
+                size_bytes: range.size_bytes,
+                op_type,
+                symbol,
+                dso: DSO,
+                region_type: region.region_type,
+                region_id: region.id,
+                thread_id: Some(thread),
+                token_index: self.facts.token_index,
+                context_tokens: self.facts.context_tokens,
+                step: self.facts.step,
+                tensor: &region.tensor,
+                layer: region.layer,
+                source: SOURCE,
+                period: 1,
+            });
+        }
+    }
+}
+
+/// Ranges of the rows that indices name. The index tensor's dimensions 1 and 2 run along the table's 2 and 3.
+fn row_ranges(layout: &Layout, indices: &IndexRuns, indices_ne: &[u64; 4]) -> Vec<ByteRange> {
+    let per_plane = indices_ne[0].max(1);
+    let planes = indices_ne[1].max(1);
+    let mut ranges = Vec::with_capacity(indices.len());
+    for (at, row) in indices.values().enumerate() {
+        let Ok(row) = u64::try_from(row) else { continue };
+        let plane = at as u64 / per_plane;
+        let offset = row
+            .saturating_mul(layout.nb[1])
+            .saturating_add((plane % planes).saturating_mul(layout.nb[2]))
+            .saturating_add((plane / planes).saturating_mul(layout.nb[3]));
+        ranges.push(ByteRange { address: layout.address.saturating_add(offset), size_bytes: layout.row_bytes });
+    }
+    join(ranges)
+}
+
+/// Runs of cells that are read: those that are visible, widened to whole tiles.
+fn visible_runs(visible: &VisibleCells, stream: usize, cells: u32, tile: u32) -> Vec<Range<u32>> {
+    let mut runs: Vec<Range<u32>> = Vec::new();
+    for first in (0..cells).step_by(tile as usize) {
+        let end = (first + tile).min(cells);
+        if !(first..end).any(|cell| visible.is_visible(stream, cell as usize)) {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(last) if last.end == first => last.end = end,
+            _ => runs.push(first..end),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visible_cells_are_read_alone_or_in_whole_tiles() {
+        let mut visible = VisibleCells { cells: 200, words: vec![0; 4] };
+        for cell in [0, 1, 2, 70, 199] {
+            visible.words[cell / 64] |= 1 << (cell % 64);
+        }
+        assert_eq!(visible_runs(&visible, 0, 200, 1), [0..3, 70..71, 199..200]);
+        assert_eq!(visible_runs(&visible, 0, 200, 64), [0..128, 192..200]);
+    }
+}

@@ -1,0 +1,321 @@
+//! The lives of KV blocks.
+//!
+//! A block is the key or the value of one cell in one layer. All of its bytes are written by one operation and read by
+//! the same operations, so a life per block is as exact as a life per byte.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use dwell_events::schema::kv_block_lifecycle::{EndCause, KvBlockBuilder, KvBlockRow, KvKind};
+use dwell_ggml::names::layer_of;
+use dwell_ggml::wire::TensorShape;
+
+use crate::ranges::ByteRange;
+
+/// Sequences that can share a cell; the bits of [`Cell::sharers`].
+const SEQUENCES_MAX: i32 = 64;
+
+/// One place of a cache tensor.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    write_ns: u64,
+    last_read_ns: u64,
+    reads: u32,
+    position: i32,
+    writer: i32,
+    sharers: u64,
+    is_live: bool,
+}
+
+const UNKNOWN: i32 = i32::MIN;
+
+const EMPTY_CELL: Cell =
+    Cell { write_ns: 0, last_read_ns: 0, reads: 0, position: UNKNOWN, writer: UNKNOWN, sharers: 0, is_live: false };
+
+/// The keys or the values of one layer.
+struct KvTensor {
+    layer: u16,
+    kind: KvKind,
+    base: u64,
+    block_bytes: u64,
+    cells_per_stream: u64,
+    streams: u64,
+    is_transposed: bool,
+    cells: Vec<Cell>,
+}
+
+impl KvTensor {
+    fn block_address(&self, cell: u64) -> u64 {
+        if !self.is_transposed {
+            return self.base + cell * self.block_bytes;
+        }
+        let (stream, cell) = (cell / self.cells_per_stream, cell % self.cells_per_stream);
+        self.base + stream * self.cells_per_stream * self.block_bytes + cell * self.value_bytes()
+    }
+
+    /// Bytes of one value; only a transposed cache, which is never quantised, is addressed by value.
+    fn value_bytes(&self) -> u64 {
+        2
+    }
+}
+
+/// Number of a cache tensor.
+pub type KvIndex = usize;
+
+/// Token of a store: where in which sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Position in the sequence, if known.
+    pub position: Option<i32>,
+    /// Sequence, if known.
+    pub sequence: Option<i32>,
+}
+
+/// All caches of a run and the lives in them.
+#[derive(Default)]
+pub struct KvCaches {
+    tensors: Vec<KvTensor>,
+    by_address: HashMap<u64, KvIndex>,
+    next_block_id: u64,
+    live_bytes: u64,
+}
+
+impl KvCaches {
+    /// The cache tensor of a root tensor, registered if it is new; `None` for tensors that are not keys or values.
+    pub fn index_of(&mut self, root: &TensorShape, block_bytes: u64) -> Option<KvIndex> {
+        let kind = match root.name.get(..8) {
+            Some("cache_k_") => KvKind::K,
+            Some("cache_v_") => KvKind::V,
+            _ => return None,
+        };
+        let (cells_per_stream, streams) = (u64::try_from(root.ne[1]).ok()?, u64::try_from(root.ne[2]).ok()?.max(1));
+        if let Some(&index) = self.by_address.get(&root.address) {
+            let known = &self.tensors[index];
+            if (known.cells_per_stream, known.streams, known.block_bytes) == (cells_per_stream, streams, block_bytes) {
+                return Some(index);
+            }
+        }
+        let index = self.tensors.len();
+        self.tensors.push(KvTensor {
+            layer: layer_of(&root.name).unwrap_or(u16::MAX),
+            kind,
+            base: root.address,
+            block_bytes,
+            cells_per_stream,
+            streams,
+            is_transposed: false,
+            cells: vec![EMPTY_CELL; usize::try_from(cells_per_stream * streams).ok()?],
+        });
+        self.by_address.insert(root.address, index);
+        Some(index)
+    }
+
+    /// Says that the tensor holds one value of all cells after the other, rather than one cell after the other.
+    pub fn set_transposed(&mut self, index: KvIndex) {
+        self.tensors[index].is_transposed = true;
+    }
+
+    /// Cell that an index of a store names: the cell itself, or one value of it in a transposed cache.
+    pub fn cell_of_index(&self, index: KvIndex, value: u64) -> u64 {
+        let tensor = &self.tensors[index];
+        if !tensor.is_transposed {
+            return value;
+        }
+        let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes());
+        value / values_per_stream * tensor.cells_per_stream + value % tensor.cells_per_stream
+    }
+
+    /// Cells that lie in byte ranges of the tensor.
+    pub fn cells_in(&self, index: KvIndex, ranges: &[ByteRange]) -> Vec<Range<u32>> {
+        let tensor = &self.tensors[index];
+        let mut cells: Vec<Range<u32>> = Vec::new();
+        for range in ranges {
+            let (from, to) = (range.address.saturating_sub(tensor.base), range.end().saturating_sub(tensor.base));
+            let found = if tensor.is_transposed {
+                transposed_cells(tensor, from, to)
+            } else {
+                (from / tensor.block_bytes) as u32..to.div_ceil(tensor.block_bytes) as u32
+            };
+            match cells.last() {
+                Some(last) if *last == found => {}
+                _ => cells.push(found),
+            }
+        }
+        if tensor.is_transposed {
+            // Every value of a cell lies in a range of its own; the cells repeat value after value.
+            cells.sort_unstable_by_key(|cells| (cells.start, cells.end));
+            cells.dedup();
+        }
+        cells
+    }
+
+    /// A block was written for another token.
+    pub fn store(&mut self, index: KvIndex, cell: u64, place: Place, time_ns: u64, out: &mut KvBlockBuilder) {
+        if cell as usize >= self.tensors[index].cells.len() {
+            return;
+        }
+        self.end_life(index, cell as usize, EndCause::Overwritten, Some(time_ns), out);
+        let tensor = &mut self.tensors[index];
+        tensor.cells[cell as usize] = Cell {
+            write_ns: time_ns,
+            last_read_ns: 0,
+            reads: 0,
+            position: place.position.unwrap_or(UNKNOWN),
+            writer: place.sequence.unwrap_or(UNKNOWN),
+            sharers: place.sequence.map_or(0, sharer_bit),
+            is_live: true,
+        };
+        self.live_bytes += tensor.block_bytes;
+    }
+
+    /// Blocks were read.
+    pub fn load(&mut self, index: KvIndex, cells: Range<u32>, time_ns: u64) {
+        let tensor = &mut self.tensors[index];
+        let end = (cells.end as usize).min(tensor.cells.len());
+        for cell in &mut tensor.cells[(cells.start as usize).min(end)..end] {
+            cell.last_read_ns = time_ns;
+            cell.reads += u32::from(cell.is_live);
+        }
+    }
+
+    /// Blocks were written again for the same tokens.
+    pub fn rewrite(&mut self, index: KvIndex, cells: Range<u32>, time_ns: u64, out: &mut KvBlockBuilder) {
+        let end = (cells.end as usize).min(self.tensors[index].cells.len());
+        for cell in (cells.start as usize).min(end)..end {
+            let before = self.tensors[index].cells[cell];
+            if before.is_live {
+                self.end_life(index, cell, EndCause::Rewritten, Some(time_ns), out);
+                self.tensors[index].cells[cell] = Cell { write_ns: time_ns, last_read_ns: 0, reads: 0, ..before };
+                self.live_bytes += self.tensors[index].block_bytes;
+            }
+        }
+    }
+
+    /// Positions `[from, to)` of a sequence were removed; `sequence` < 0 stands for all, `to` < 0 for no end.
+    pub fn remove(&mut self, sequence: i32, from: i32, to: i32, time_ns: u64, out: &mut KvBlockBuilder) {
+        for index in 0..self.tensors.len() {
+            for cell in 0..self.tensors[index].cells.len() {
+                let state = &mut self.tensors[index].cells[cell];
+                if !state.is_live || !is_within(state.position, from, to) || !is_shared_by(state, sequence) {
+                    continue;
+                }
+                state.sharers &= if sequence < 0 { 0 } else { !sharer_bit(sequence) };
+                if state.sharers == 0 {
+                    self.end_life(index, cell, EndCause::Removed, Some(time_ns), out);
+                }
+            }
+        }
+    }
+
+    /// Positions `[from, to)` of a sequence moved by `delta`.
+    pub fn shift(&mut self, sequence: i32, from: i32, to: i32, delta: i32) {
+        for cell in self.tensors.iter_mut().flat_map(|tensor| &mut tensor.cells) {
+            if cell.is_live && is_within(cell.position, from, to) && is_shared_by(cell, sequence) {
+                cell.position = cell.position.saturating_add(delta);
+            }
+        }
+    }
+
+    /// A sequence got the cells of another. In a unified cache they are shared; with a stream per sequence they are
+    /// copied, outside the graph: the bytes of that copy are returned.
+    pub fn copy(&mut self, source: i32, target: i32, time_ns: u64, out: &mut KvBlockBuilder) -> u64 {
+        let mut copied_bytes = 0;
+        for index in 0..self.tensors.len() {
+            let (streams, per_stream) = (self.tensors[index].streams, self.tensors[index].cells_per_stream);
+            if streams == 1 {
+                for cell in &mut self.tensors[index].cells {
+                    if cell.is_live && is_shared_by(cell, source) {
+                        cell.sharers |= sharer_bit(target);
+                    }
+                }
+                continue;
+            }
+            let stream_of = |sequence: i32| u64::try_from(sequence).ok().filter(|&stream| stream < streams);
+            let (Some(from), Some(to)) = (stream_of(source), stream_of(target)) else { continue };
+            for cell in 0..per_stream {
+                let original = self.tensors[index].cells[(from * per_stream + cell) as usize];
+                if original.is_live {
+                    let place = Place {
+                        position: Some(original.position).filter(|&position| position != UNKNOWN),
+                        sequence: Some(target),
+                    };
+                    self.store(index, to * per_stream + cell, place, time_ns, out);
+                    copied_bytes += self.tensors[index].block_bytes;
+                }
+            }
+        }
+        copied_bytes
+    }
+
+    /// Ends what still lives, at the end of the run.
+    pub fn finish(&mut self, out: &mut KvBlockBuilder) {
+        for index in 0..self.tensors.len() {
+            for cell in 0..self.tensors[index].cells.len() {
+                self.end_life(index, cell, EndCause::Teardown, None, out);
+            }
+        }
+    }
+
+    /// Bytes of all blocks that live now.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    fn end_life(
+        &mut self,
+        index: KvIndex,
+        cell: usize,
+        end_cause: EndCause,
+        evict_ns: Option<u64>,
+        out: &mut KvBlockBuilder,
+    ) {
+        let tensor = &mut self.tensors[index];
+        let state = tensor.cells[cell];
+        if !state.is_live {
+            return;
+        }
+        tensor.cells[cell].is_live = false;
+        self.live_bytes -= tensor.block_bytes;
+        out.push(KvBlockRow {
+            block_id: self.next_block_id,
+            address: tensor.block_address(cell as u64),
+            write_ns: state.write_ns,
+            last_read_ns: (state.reads > 0).then_some(state.last_read_ns),
+            evict_ns,
+            total_reads: state.reads.into(),
+            layer: tensor.layer,
+            kind: tensor.kind,
+            first_position: Some(state.position).filter(|&position| position != UNKNOWN),
+            positions: 1,
+            sequence: Some(state.writer).filter(|&sequence| sequence != UNKNOWN),
+            bytes: tensor.block_bytes,
+            cell: cell as u32,
+            end_cause,
+        });
+        self.next_block_id += 1;
+    }
+}
+
+fn transposed_cells(tensor: &KvTensor, from: u64, to: u64) -> Range<u32> {
+    let (first, end) = (from / tensor.value_bytes(), to.div_ceil(tensor.value_bytes()));
+    let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes());
+    let stream_first = first / values_per_stream * tensor.cells_per_stream;
+    if end - first >= tensor.cells_per_stream {
+        let stream_end = end.div_ceil(values_per_stream) * tensor.cells_per_stream;
+        return stream_first as u32..stream_end as u32;
+    }
+    let cell = stream_first + first % tensor.cells_per_stream;
+    cell as u32..(cell + end - first) as u32
+}
+
+fn sharer_bit(sequence: i32) -> u64 {
+    if (0..SEQUENCES_MAX).contains(&sequence) { 1 << sequence } else { 0 }
+}
+
+fn is_shared_by(cell: &Cell, sequence: i32) -> bool {
+    sequence < 0 || cell.sharers & sharer_bit(sequence) != 0
+}
+
+fn is_within(position: i32, from: i32, to: i32) -> bool {
+    position != UNKNOWN && position >= from && (to < 0 || position < to)
+}

@@ -1,0 +1,344 @@
+//! Frames in, labelled rows out.
+
+use std::collections::HashMap;
+
+use dwell_events::engine::{BatchToken, EngineEvent, LoadedModel, StopReason};
+use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
+use dwell_events::schema::loss::LossRow;
+use dwell_events::schema::region_map::RegionRow;
+use dwell_events::schema::tokens::TokenRow;
+use dwell_events::schema::trace::{TraceBuilder, TraceRow};
+use dwell_events::{LossKind, OpType, Phase, RegionType};
+use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WeightPlaced};
+
+use crate::compiled::{CompiledGraph, compile};
+use crate::expand::{Expansion, StepFacts};
+use crate::kv::KvCaches;
+use crate::loss_count::LossCount;
+use crate::regions::Regions;
+use crate::sequences::PendingTokens;
+use crate::token_log::TokenLog;
+
+/// Name of the collector in the `source` column.
+pub(crate) const SOURCE: &str = "tensor_ops";
+/// Name of the code that makes the accesses, in the `dso` column.
+pub(crate) const DSO: &str = "ggml-cpu";
+
+/// A tensor of the model file, to tell where mapped weights come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTensor {
+    /// Name.
+    pub name: String,
+    /// First byte in the file.
+    pub file_offset: u64,
+}
+
+/// When a phase was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSpan {
+    /// The phase.
+    pub phase: Phase,
+    /// Its first moment.
+    pub begin_ns: u64,
+    /// Its last moment.
+    pub end_ns: u64,
+}
+
+/// How the engine ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Facts about the model, if it was loaded.
+    pub model: Option<LoadedModel>,
+    /// Why sequences ended.
+    pub stops: Vec<(i32, StopReason)>,
+    /// Prompt tokens, time in prompt steps, generated tokens, time in decode steps.
+    pub finished: Option<(u64, u64, u64, u64)>,
+    /// Message and hints of a failure.
+    pub failed: Option<(String, Vec<String>)>,
+    /// Why the recorder left the process alone.
+    pub refused: Option<String>,
+}
+
+/// Where rows go; to be emptied by the caller between frames.
+pub struct Output {
+    /// Accesses.
+    pub trace: TraceBuilder,
+    /// Lives of KV blocks.
+    pub blocks: KvBlockBuilder,
+}
+
+/// What is known at the end, besides the rows.
+pub struct Labelled {
+    /// Regions.
+    pub regions: Vec<RegionRow>,
+    /// Tokens.
+    pub tokens: Vec<TokenRow>,
+    /// What was not seen.
+    pub loss: Vec<LossRow>,
+    /// Phases.
+    pub phases: Vec<PhaseSpan>,
+    /// How the engine ended.
+    pub outcome: Outcome,
+    /// Who recorded; none if not even that arrived.
+    pub hello: Option<Hello>,
+    /// Graphs that were stored.
+    pub graphs: u64,
+    /// Computations of them.
+    pub steps: u64,
+}
+
+/// Turns the frames of one process into rows.
+pub struct Labeller {
+    file_offsets: HashMap<String, u64>,
+    regions: Regions,
+    kv: KvCaches,
+    graphs: HashMap<u32, CompiledGraph>,
+    pending: PendingTokens,
+    tokens: TokenLog,
+    loss: LossCount,
+    phases: Vec<PhaseSpan>,
+    outcome: Outcome,
+    hello: Option<Hello>,
+    batch_step: Option<u32>,
+    single_token_graphs: u32,
+    last_time_ns: u64,
+    graph_count: u64,
+    step_count: u64,
+}
+
+impl Labeller {
+    /// A labeller for a model with these tensors in its file.
+    pub fn new(file_tensors: &[FileTensor]) -> Self {
+        Self {
+            file_offsets: file_tensors.iter().map(|tensor| (tensor.name.clone(), tensor.file_offset)).collect(),
+            regions: Regions::default(),
+            kv: KvCaches::default(),
+            graphs: HashMap::new(),
+            pending: PendingTokens::default(),
+            tokens: TokenLog::default(),
+            loss: LossCount::default(),
+            phases: Vec::new(),
+            outcome: Outcome::default(),
+            hello: None,
+            batch_step: None,
+            single_token_graphs: 0,
+            last_time_ns: 0,
+            graph_count: 0,
+            step_count: 0,
+        }
+    }
+
+    /// Takes in one frame. A record that cannot be decoded is counted as lost and does not stop the rest.
+    pub fn frame(&mut self, frame: &Frame<'_>, out: &mut Output) {
+        self.last_time_ns = self.last_time_ns.max(frame.time_ns);
+        let is_decoded = match Kind::from_number(frame.kind) {
+            Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello = Some(hello)).is_ok(),
+            Some(Kind::Graph) => Graph::decode(frame.payload).map(|graph| self.graph(&graph, out)).is_ok(),
+            Some(Kind::Step) => Step::decode(frame.payload).is_ok_and(|step| self.step(&step, out)),
+            Some(Kind::WeightPlaced) => {
+                WeightPlaced::decode(frame.payload).map(|weight| self.weight(&weight, frame.time_ns, out)).is_ok()
+            }
+            Some(Kind::Engine) => {
+                serde_json::from_slice(frame.payload).map(|event| self.engine(event, frame.time_ns, out)).is_ok()
+            }
+            Some(Kind::Refusal) => {
+                Refusal::decode(frame.payload).map(|refusal| self.outcome.refused = Some(refusal.reason)).is_ok()
+            }
+            None => false,
+        };
+        if !is_decoded {
+            let sequence = frame.sequence;
+            self.loss.add(LossKind::UndecodableRecords, 1, Some(frame.payload.len() as u64), || {
+                format!("first at record {sequence}")
+            });
+        }
+    }
+
+    fn graph(&mut self, graph: &Graph, out: &mut Output) {
+        self.graph_count += 1;
+        let compiled = compile(graph, &mut self.regions, &mut self.kv);
+        if compiled.has_foreign_memory {
+            self.loss.add(LossKind::ForeignDevice, 1, None, || {
+                let names = graph.buffers.iter().filter(|buffer| !buffer.is_host).map(|buffer| buffer.name.as_str());
+                format!("buffers {}", names.collect::<Vec<_>>().join(", "))
+            });
+        }
+        self.store_unplaced_weights(&compiled, out);
+        self.graphs.insert(graph.id, compiled);
+    }
+
+    /// Weights that were read straight into their buffer pass no function that is recorded; they were in place when
+    /// loading ended.
+    fn store_unplaced_weights(&mut self, graph: &CompiledGraph, out: &mut Output) {
+        let loaded_ns = self.phases.iter().find(|span| span.phase == Phase::WeightLoad).map(|span| span.end_ns);
+        let timestamp_ns = loaded_ns.unwrap_or(self.last_time_ns);
+        for operand in graph.units.iter().flat_map(|unit| &unit.loads) {
+            let region = &operand.region;
+            if region.region_type == RegionType::Weight && !self.regions.is_written(region.id) {
+                self.regions.row_mut(region.id).origin = "copied";
+                let row = self.regions.row_mut(region.id);
+                let (address, size_bytes) = (row.address, row.size_bytes);
+                self.store_weight(region.id, address, size_bytes, "read", timestamp_ns, out);
+            }
+        }
+    }
+
+    fn weight(&mut self, weight: &WeightPlaced, time_ns: u64, out: &mut Output) {
+        let label = self.regions.label(RegionType::Weight, &weight.name, weight.address, weight.size_bytes);
+        let row = self.regions.row_mut(label.id);
+        let symbol = match weight.placement {
+            Placement::Mapped => {
+                row.origin = "mapped";
+                row.file_offset = self.file_offsets.get(&weight.name).copied();
+                "mmap"
+            }
+            Placement::Copied => {
+                row.origin = if weight.buffer.contains("REPACK") { "repacked" } else { "copied" };
+                "ggml_backend_tensor_set"
+            }
+        };
+        self.store_weight(label.id, weight.address, weight.size_bytes, symbol, time_ns, out);
+    }
+
+    fn store_weight(
+        &mut self,
+        region_id: u32,
+        address: u64,
+        size_bytes: u64,
+        symbol: &str,
+        timestamp_ns: u64,
+        out: &mut Output,
+    ) {
+        self.regions.count(region_id, OpType::Store, size_bytes, timestamp_ns);
+        let row = self.regions.row_mut(region_id);
+        out.trace.push(&TraceRow {
+            timestamp_ns,
+            phase: Phase::WeightLoad,
+            address,
+            size_bytes,
+            op_type: OpType::Store,
+            symbol,
+            dso: "llama",
+            region_type: RegionType::Weight,
+            region_id,
+            thread_id: None,
+            token_index: None,
+            context_tokens: None,
+            step: None,
+            tensor: &row.tensor,
+            layer: row.layer,
+            source: SOURCE,
+            period: 1,
+        });
+    }
+
+    /// Expands one computation. False if its graph is not known.
+    fn step(&mut self, step: &Step, out: &mut Output) -> bool {
+        let Some(graph) = self.graphs.get(&step.graph) else { return false };
+        self.step_count += 1;
+        let captures = crate::expand::decode_captures(graph, step);
+        let integers = |capture: Option<usize>| {
+            capture.and_then(|index| captures.get(index)).and_then(|capture| capture.integers())
+        };
+        let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
+        let count = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
+        let places = self.pending.take(ids.as_deref(), positions.as_deref(), count);
+        let context_tokens = places.iter().filter_map(|place| place.position).max().map(|last| last as u32 + 1);
+        let token_index = match &places[..] {
+            [only] => only.sequence.zip(only.position).and_then(|(sequence, at)| self.tokens.index_at(sequence, at)),
+            _ => None,
+        };
+        let number = self.batch_step.unwrap_or_else(|| {
+            // A program that does not report batches: single tokens are decoded, more are a prompt.
+            self.single_token_graphs += u32::from(count == 1);
+            if count == 1 { self.single_token_graphs } else { 0 }
+        });
+        let facts = StepFacts {
+            phase: self.phases.last().map_or(Phase::Generation, |span| span.phase),
+            step: Some(number),
+            token_index: token_index.filter(|_| number > 0),
+            context_tokens,
+            places,
+        };
+        if step.times_ns.len() != graph.stamps {
+            let (expected, found) = (graph.units.len(), step.nodes_done);
+            self.loss.add(LossKind::UnalignedOpTimes, 1, None, || {
+                format!("{found} calls for {expected} operations in the first such step")
+            });
+        }
+        let mut expansion =
+            Expansion { regions: &mut self.regions, kv: &mut self.kv, loss: &mut self.loss, facts: &facts, out };
+        expansion.run(graph, step, &captures);
+        self.loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
+        if graph.result_bytes > 0 {
+            self.loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
+        }
+        self.loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
+        true
+    }
+
+    fn engine(&mut self, event: EngineEvent, time_ns: u64, out: &mut Output) {
+        match event {
+            EngineEvent::PhaseBegins { phase } => self.phase_begins(phase, time_ns),
+            EngineEvent::Loaded { model } => self.outcome.model = Some(model),
+            EngineEvent::Prompt { tokens } => self.tokens.prompt(tokens),
+            EngineEvent::BatchBegins { step, tokens, .. } => {
+                self.batch_step = Some(step);
+                self.tokens.batch_begins(step, &tokens, time_ns);
+                self.pending.begin(tokens);
+            }
+            EngineEvent::BatchEnds { .. } => self.tokens.batch_ends(time_ns, self.kv.live_bytes()),
+            EngineEvent::Token { step, sequence, position, id, text } => {
+                let token = BatchToken { id, position, sequence };
+                self.tokens.generated(token, step, text, time_ns, self.kv.live_bytes());
+            }
+            EngineEvent::KvRemoved { sequence, from, to } => {
+                self.kv.remove(sequence, from, to, time_ns, &mut out.blocks);
+                self.tokens.forget_places(sequence, from);
+            }
+            EngineEvent::KvShifted { sequence, from, to, delta } => {
+                self.kv.shift(sequence, from, to, delta);
+                self.tokens.forget_places(sequence, from.min(from.saturating_add(delta)));
+            }
+            EngineEvent::KvCopied { source, target } => {
+                let bytes = self.kv.copy(source, target, time_ns, &mut out.blocks);
+                if bytes > 0 {
+                    let detail = || format!("sequence {source} to {target}");
+                    self.loss.add(LossKind::KvStreamCopy, 1, Some(bytes), detail);
+                }
+            }
+            EngineEvent::Stopped { sequence, reason } => self.outcome.stops.push((sequence, reason)),
+            EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns } => {
+                self.outcome.finished = Some((prompt_tokens, prompt_ns, generated_tokens, decode_ns));
+            }
+            EngineEvent::Failed { message, hints } => self.outcome.failed = Some((message, hints)),
+            EngineEvent::LoadProgress { .. } => {}
+        }
+    }
+
+    fn phase_begins(&mut self, phase: Phase, time_ns: u64) {
+        if let Some(span) = self.phases.last_mut() {
+            span.end_ns = time_ns;
+        }
+        self.phases.push(PhaseSpan { phase, begin_ns: time_ns, end_ns: time_ns });
+    }
+
+    /// Ends everything that still lives.
+    pub fn finish(mut self, out: &mut Output) -> Labelled {
+        if let Some(span) = self.phases.last_mut() {
+            span.end_ns = self.last_time_ns;
+        }
+        self.kv.finish(&mut out.blocks);
+        let torn_down = self.phases.iter().find(|span| span.phase == Phase::Teardown);
+        Labelled {
+            regions: self.regions.into_rows(torn_down.map(|span| span.begin_ns)),
+            tokens: self.tokens.into_rows(),
+            loss: self.loss.into_rows(),
+            phases: self.phases,
+            outcome: self.outcome,
+            hello: self.hello,
+            graphs: self.graph_count,
+            steps: self.step_count,
+        }
+    }
+}

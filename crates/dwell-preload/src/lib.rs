@@ -1,0 +1,148 @@
+//! The recorder as a preload library for unmodified llama.cpp programs.
+//!
+//! It takes the place of three functions of ggml and one of llama.cpp, calls the originals, and records around them. A
+//! program that was not started by dwell, that links ggml statically, or whose ggml has another layout runs on as if
+//! the library were not there.
+//!
+//! ```text
+//! DWELL_RING_DIR=/run/dir/raw DWELL_OBSERVER_PID=123 LD_PRELOAD=libdwell_preload.so llama-server …
+//! ```
+
+mod originals;
+
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use dwell_ggml::abi::Tensor;
+use dwell_ggml::wire::Placement;
+use dwell_ggml::{
+    OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution,
+};
+
+use originals::{AbortCallback, Originals};
+
+/// The program's own abort callback, called after ours.
+static PROGRAM_CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static PROGRAM_CALLBACK_DATA: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The recorder, started by the first graph or weight; `None` if this process is not to be recorded.
+fn recorder() -> Option<&'static Recorder> {
+    static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
+    RECORDER.get_or_init(|| catch_unwind(start_recorder).ok().flatten()).as_ref()
+}
+
+fn start_recorder() -> Option<Recorder> {
+    let ring_dir = std::env::var_os(RING_DIR_VARIABLE)?;
+    let observer_pid = std::env::var(OBSERVER_PID_VARIABLE).ok()?.parse().ok()?;
+    let resolution = std::env::var(RESOLUTION_VARIABLE).ok().and_then(|name| Resolution::from_name(&name));
+    let options = RecorderOptions {
+        ring_dir: ring_dir.into(),
+        observer_pid,
+        resolution: resolution.unwrap_or(Resolution::Op),
+        way_in: "preloaded",
+    };
+    match Recorder::start(Originals::get()?.api, &options) {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            // Once, on standard error: the program goes on, but its user should know that nothing is recorded.
+            eprintln!("dwell: making the recorder's ring: {error}, in \"{}\"", options.ring_dir.display());
+            None
+        }
+    }
+}
+
+/// Runs a part of the recorder; a panic in it must not reach the program.
+fn guarded<T>(part: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(part)).ok()
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
+    let Some(originals) = Originals::get() else {
+        // The function is called, so it exists; without the original there is nothing sensible to do.
+        std::process::abort();
+    };
+    let active = recorder().filter(|recorder| recorder.is_active());
+    // SAFETY: the arguments are the program's own, passed on; the graph is allocated and its inputs are set, because
+    // this function computes it.
+    unsafe {
+        if let Some(recorder) = active {
+            originals.set_abort_callback(scheduler, Some(after_node));
+            guarded(|| recorder.begin_graph(graph));
+        }
+        let status = (originals.graph_compute_async)(scheduler, graph);
+        if let Some(recorder) = active {
+            guarded(|| recorder.end_graph(status));
+        }
+        status
+    }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_tensor_alloc(
+    buffer: *mut c_void,
+    tensor: *mut Tensor,
+    address: *mut c_void,
+) -> c_int {
+    let Some(originals) = Originals::get() else { std::process::abort() };
+    // SAFETY: the arguments are the program's own, passed on; afterwards the tensor has its memory.
+    unsafe {
+        let status = (originals.tensor_alloc)(buffer, tensor, address);
+        if let Some(recorder) = recorder() {
+            guarded(|| recorder.tensor_placed(tensor, buffer, Placement::Mapped));
+        }
+        status
+    }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_tensor_set(tensor: *mut Tensor, data: *const c_void, offset: usize, size: usize) {
+    let Some(originals) = Originals::get() else { std::process::abort() };
+    // SAFETY: the arguments are the program's own, passed on; a tensor that is set has a buffer.
+    unsafe {
+        (originals.tensor_set)(tensor, data, offset, size);
+        if let Some(recorder) = recorder() {
+            guarded(|| recorder.tensor_placed(tensor, (*tensor).buffer, Placement::Copied));
+        }
+    }
+}
+
+/// Remembers the program's callback, which ours then calls.
+///
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn llama_set_abort_callback(
+    context: *mut c_void,
+    callback: Option<AbortCallback>,
+    data: *mut c_void,
+) {
+    PROGRAM_CALLBACK_DATA.store(data, Ordering::Release);
+    PROGRAM_CALLBACK
+        .store(callback.map_or(std::ptr::null_mut(), |callback| callback as *mut c_void), Ordering::Release);
+    if let Some(original) = originals::llama_set_abort_callback() {
+        // SAFETY: the arguments are the program's own, passed on.
+        unsafe { original(context, callback, data) };
+    }
+}
+
+unsafe extern "C" fn after_node(_: *mut c_void) -> bool {
+    guarded(dwell_ggml::after_node);
+    let program_callback = PROGRAM_CALLBACK.load(Ordering::Acquire);
+    if program_callback.is_null() {
+        return false;
+    }
+    // SAFETY: only `llama_set_abort_callback` stores here, and it stores a function of this type.
+    unsafe {
+        let program_callback: AbortCallback = std::mem::transmute(program_callback);
+        program_callback(PROGRAM_CALLBACK_DATA.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,100 @@
+//! The worker process: the embedded engine with the recorder linked in.
+//!
+//! The observer starts it as a child of the same binary, so that observer and observed are two processes and the death
+//! of either loses nothing that the other has. It reads a [`Job`] as JSON from standard input and reports through the
+//! recorder's ring; it writes nothing to standard output.
+
+mod linked;
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dwell_events::Hint;
+use dwell_events::engine::{EngineEvent, Job, TimeResolution};
+use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution};
+use dwell_llama::{Hooks, JobObserver};
+
+/// Environment variable that turns the recording of graphs off; events are still reported. It is for comparison.
+pub const UNTRACED_VARIABLE: &str = "DWELL_UNTRACED";
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+/// Runs the job on standard input and returns the exit code of the process.
+pub fn run() -> ExitCode {
+    die_with_the_observer();
+    match run_job_from_stdin() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Without an observer nobody empties the ring. What is in it stays on disk for `dwell recover`.
+fn die_with_the_observer() {
+    // SAFETY: asks the kernel for a signal; there is no memory involved.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+fn run_job_from_stdin() -> Result<(), String> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|error| format!("reading the job: {error}"))?;
+    let job: Job = serde_json::from_str(&text).map_err(|error| format!("reading the job: {error}"))?;
+    let recorder = start_recorder(&job)?;
+    let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
+    let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };
+    let mut observer = Reporter { recorder, is_interrupted: interruption_flag() };
+    if let Err(error) = dwell_llama::run_job(&job, hooks, &mut observer) {
+        observer.event(EngineEvent::Failed { message: error.to_string(), hints: error.hints() });
+    }
+    Ok(())
+}
+
+fn start_recorder(job: &Job) -> Result<&'static Recorder, String> {
+    let variable = |name: &str| std::env::var(name).map_err(|_| format!("the variable {name} is not set"));
+    let options = RecorderOptions {
+        ring_dir: variable(RING_DIR_VARIABLE)?.into(),
+        observer_pid: variable(OBSERVER_PID_VARIABLE)?.parse().map_err(|_| "the observer's process id is no number")?,
+        resolution: match job.options.time_resolution {
+            TimeResolution::Step => Resolution::Step,
+            TimeResolution::Layer => Resolution::Layer,
+            TimeResolution::Op => Resolution::Op,
+        },
+        way_in: "linked",
+    };
+    let recorder = Recorder::start(linked::api(), &options)
+        .map_err(|error| format!("making the recorder's ring: {error}, in \"{}\"", options.ring_dir.display()))?;
+    Ok(RECORDER.get_or_init(|| recorder))
+}
+
+/// Set by the first Ctrl-C or SIGTERM; the second one ends the process at once.
+fn interruption_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // If a handler cannot be set, the signal keeps its usual effect; the run is then recovered from its raw files.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone());
+        let _ = signal_hook::flag::register(signal, flag.clone());
+    }
+    flag
+}
+
+struct Reporter {
+    recorder: &'static Recorder,
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl JobObserver for Reporter {
+    fn event(&mut self, event: EngineEvent) {
+        if let Ok(json) = serde_json::to_vec(&event) {
+            self.recorder.engine_event(&json);
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+}
