@@ -12,7 +12,8 @@ use arrow_array::types::Int32Type;
 use arrow_schema::{DataType, Field, SchemaRef};
 
 /// A table of a run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Table {
     /// Labelled accesses.
     Trace,

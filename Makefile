@@ -1,0 +1,51 @@
+# dwell's common commands; `make` lists them.
+#
+# One cargo profile, release, everywhere: llama.cpp is compiled once per target folder.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+# A cargo from rustup is found even where the shell has not read its settings.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+BIN := $(CARGO_TARGET_DIR)/release
+
+.PHONY: help run test test-quick bench lint setup clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build dwell and trace a model: make run ARGS='--help'
+	@scripts/setup.sh run
+	@cargo build --release -p dwell-cli -p dwell-preload
+	@$(BIN)/dwell run $(ARGS)
+
+test: ## all checks and all tests; ends with how many passed, failed and were skipped
+	@scripts/setup.sh test
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --locked -- -D warnings
+	scripts/deny.sh --locked
+	scripts/test.sh --locked
+
+test-quick: ## format, clippy and the tests that take seconds
+	@scripts/setup.sh run
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	DWELL_QUICK=1 scripts/test.sh
+
+bench: ## measure what dwell costs: make bench ARGS='--help'
+	@scripts/setup.sh run
+	@scripts/bench.sh $(ARGS)
+
+lint: ## format and clippy
+	@scripts/setup.sh run
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+
+setup: ## install what building and testing need and is missing
+	@scripts/setup.sh test
+
+clean: ## remove what was built; caches outside the target folder stay
+	cargo clean

@@ -1,0 +1,166 @@
+//! Takes the tables of a run batch by batch and gives the report.
+
+use arrow_array::RecordBatch;
+
+use crate::collector::DwellCollector;
+use crate::definitions::RowOrder;
+use crate::frames::MrmTraceFrames;
+use crate::metrics::suitability::SuitabilityThresholds;
+use crate::mrm_rows;
+use crate::mrm_trace::MrmTraceCollector;
+use crate::reader::{Access, LifecycleBatch, TraceBatch};
+use crate::region_type::RegionTypeNames;
+use crate::summary::summarise;
+use crate::table::{MetricsReport, ObservationWindow};
+use crate::{AnalysisError, Basis, Definitions};
+
+/// What to compute, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whose definitions to follow.
+    pub definitions: Definitions,
+    /// From which figures on a suitability class is given.
+    pub thresholds: SuitabilityThresholds,
+    /// How the rows of the trace are ordered.
+    pub row_order: RowOrder,
+}
+
+/// What gathers the rows.
+enum Collector {
+    Dwell(Box<DwellCollector>),
+    MrmTrace(Box<MrmTraceCollector>),
+}
+
+/// Computes the metrics of one run.
+///
+/// Push the batches of `kv_block_lifecycle` first, if there are any, then those of `trace`, then ask for the report.
+/// With the lives of KV blocks given, those are the lives of the KV cache; else they are followed in the trace.
+pub struct Analyser {
+    options: Options,
+    names: RegionTypeNames,
+    collector: Collector,
+    window: Option<ObservationWindow>,
+    basis: Basis,
+    trace_rows: u64,
+    backward_rows: u64,
+    kv_lives: u64,
+    /// Rows that wait to be sorted.
+    waiting: Vec<Access>,
+}
+
+impl Analyser {
+    /// An analyser that has seen nothing.
+    pub fn new(options: Options) -> Self {
+        let collector = match options.definitions {
+            Definitions::Dwell => Collector::Dwell(Box::default()),
+            Definitions::MrmTrace => Collector::MrmTrace(Box::default()),
+        };
+        Self {
+            options,
+            names: RegionTypeNames::new(),
+            collector,
+            window: None,
+            basis: Basis::Exact,
+            trace_rows: 0,
+            backward_rows: 0,
+            kv_lives: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Takes rows of `trace`.
+    ///
+    /// Needs timestamp_ns, address, op_type, region_type and region_id; takes size_bytes (else 1 byte a row), step,
+    /// period and source where they are. Nothing of the batch is taken if there is an error.
+    pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
+        let batch = TraceBatch::new(batch, &mut self.names)?;
+        for row in 0..batch.rows() {
+            self.push_access(&batch.access(row));
+        }
+        Ok(())
+    }
+
+    /// Takes rows of `kv_block_lifecycle`; an empty batch says that the run has no KV blocks.
+    ///
+    /// Needs address, write_ns, last_read_ns, evict_ns and total_reads; takes bytes (else 1 a block), updates, layer
+    /// and kind where they are. The definitions of mrm-trace do not use it.
+    pub fn push_kv_lifecycle(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
+        if self.trace_rows > 0 {
+            return Err(AnalysisError::LifecycleAfterTrace);
+        }
+        let batch = LifecycleBatch::new(batch)?;
+        self.kv_lives += batch.rows() as u64;
+        if let Collector::Dwell(collector) = &mut self.collector {
+            collector.expect_kv_lives();
+            (0..batch.rows()).for_each(|row| collector.push_kv_life(&batch.life(row)));
+        }
+        Ok(())
+    }
+
+    fn push_access(&mut self, access: &Access) {
+        self.trace_rows += 1;
+        self.basis = self.basis.max(access.basis);
+        self.widen_window(access.timestamp_ns);
+        let is_in_order = self.options.row_order == RowOrder::Ascending;
+        match &mut self.collector {
+            Collector::Dwell(collector) if is_in_order => collector.push(access),
+            Collector::Dwell(_) => {}
+            Collector::MrmTrace(collector) => collector.push(access, is_in_order),
+        }
+        if !is_in_order {
+            self.waiting.push(*access);
+        }
+    }
+
+    fn widen_window(&mut self, now_ns: u64) {
+        match &mut self.window {
+            None => self.window = Some(ObservationWindow { first_ns: now_ns, last_ns: now_ns }),
+            Some(window) if now_ns >= window.last_ns => window.last_ns = now_ns,
+            Some(window) => {
+                window.first_ns = window.first_ns.min(now_ns);
+                self.backward_rows += 1;
+            }
+        }
+    }
+
+    /// The report on everything that was pushed; an empty one if nothing was.
+    pub fn finish(mut self) -> MetricsReport {
+        self.follow_waiting();
+        let window_s = self.window.map_or(0.0, |window| window.duration_s());
+        let mut report = MetricsReport {
+            definitions: self.options.definitions,
+            window: self.window,
+            trace_rows: self.trace_rows,
+            backward_rows: self.backward_rows,
+            kv_lives: self.kv_lives,
+            basis: self.basis,
+            region_types: Vec::new(),
+            regions: Vec::new(),
+            mrm_trace: None,
+        };
+        match self.collector {
+            Collector::Dwell(collector) => {
+                (report.region_types, report.regions) = summarise(*collector, &self.options.thresholds, window_s);
+            }
+            Collector::MrmTrace(collector) => {
+                let (regions, intervals_ns) = collector.finish(&self.names);
+                let frames = MrmTraceFrames::new(regions, intervals_ns, &self.names, &self.options.thresholds);
+                report.region_types = mrm_rows::region_types(&frames, self.basis, window_s);
+                report.mrm_trace = Some(frames);
+            }
+        }
+        report
+    }
+
+    /// Gives the rows that came in any order to the collector by time; equal times keep their order.
+    fn follow_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|access| access.timestamp_ns);
+        for access in &waiting {
+            match &mut self.collector {
+                Collector::Dwell(collector) => collector.push(access),
+                Collector::MrmTrace(collector) => collector.follow(access),
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+use serde::Serialize;
+
+/// Whose definitions the figures follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Definitions {
+    /// Byte-exact lives: a byte lives from a store to the last load before the next store of it.
+    #[default]
+    Dwell,
+    /// The formulas of mrm-trace 0.1.23: one life per region, exact addresses, unweighted.
+    MrmTrace,
+}
+
+impl Definitions {
+    /// Both, the default first.
+    pub const ALL: [Definitions; 2] = [Definitions::Dwell, Definitions::MrmTrace];
+
+    /// The name used on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Definitions::Dwell => "dwell",
+            Definitions::MrmTrace => "mrm-trace",
+        }
+    }
+
+    /// The definitions with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|definitions| definitions.name() == name)
+    }
+}
+
+/// How the rows of a trace are ordered when they are pushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowOrder {
+    /// By time, as collectors write them. Memory is bounded by what is distinct, not by rows.
+    ///
+    /// A row that is earlier than one before it is followed where it stands: time that would run backwards
+    /// counts as none, and the row is counted in [`crate::MetricsReport::backward_rows`].
+    #[default]
+    Ascending,
+    /// Any. Rows are kept until the end and then sorted, at 48 bytes each.
+    Any,
+}
+
+/// How a figure was obtained. The weakest of what went into a figure is the basis of the figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Every access was seen.
+    #[default]
+    Exact,
+    /// Accesses are known to the page.
+    Page,
+    /// Only one access in `period` was seen, or the trace does not say how many.
+    Sampled,
+    /// Something that was not seen was concluded: a store before the trace began, times between two reads.
+    Inferred,
+}
+
+impl Basis {
+    /// The name used in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Basis::Exact => "exact",
+            Basis::Page => "page",
+            Basis::Sampled => "sampled",
+            Basis::Inferred => "inferred",
+        }
+    }
+}

@@ -1,0 +1,57 @@
+use thiserror::Error;
+
+/// Why a batch could not be analysed.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum AnalysisError {
+    /// A column that the metrics need is not in the batch.
+    #[error("table {table} has no column {column}")]
+    MissingColumn {
+        /// Table that the batch was pushed as.
+        table: &'static str,
+        /// Name of the column.
+        column: &'static str,
+    },
+    /// A column has a type that its meaning does not allow.
+    #[error("column {column} has type {found}, expected {expected}")]
+    ColumnType {
+        /// Name of the column.
+        column: &'static str,
+        /// What was expected, in words.
+        expected: &'static str,
+        /// The type in the batch.
+        found: String,
+    },
+    /// A value that must be there is null.
+    #[error("column {column} is null in row {row} of the batch")]
+    NullValue {
+        /// Name of the column.
+        column: &'static str,
+        /// Row of the batch, from 0.
+        row: usize,
+    },
+    /// A number that counts something is below zero.
+    #[error("column {column} is {value} in row {row} of the batch, expected zero or more")]
+    NegativeValue {
+        /// Name of the column.
+        column: &'static str,
+        /// Row of the batch, from 0.
+        row: usize,
+        /// The value found.
+        value: i64,
+    },
+    /// An operation that is neither a load nor a store.
+    #[error("column op_type holds {value:?}, expected \"load\" or \"store\"")]
+    UnknownOperation {
+        /// The text found.
+        value: String,
+    },
+    /// More region types than can be told apart.
+    #[error("column region_type holds more than {limit} distinct names")]
+    TooManyRegionTypes {
+        /// The most that are told apart.
+        limit: usize,
+    },
+    /// KV lives came when accesses of the KV cache may already have been followed byte by byte.
+    #[error("kv_block_lifecycle was pushed after trace; it has to come first")]
+    LifecycleAfterTrace,
+}

@@ -1,0 +1,78 @@
+//! Lives of KV blocks, taken from `kv_block_lifecycle` instead of being followed byte by byte.
+//!
+//! The bytes of one block of a transposed V cache are spread over as many places as it has values, so following
+//! them as ranges would take a range for each value.
+
+use crate::Basis;
+use crate::distribution::Distribution;
+use crate::hash::AddressMap;
+use crate::metrics::retention::{FinishedLife, LifeTally};
+use crate::metrics::write_once::StoredBytes;
+use crate::reader::BlockLife;
+
+/// Layer and whether it is a key; none where the table does not say.
+type TensorKey = Option<(u64, bool)>;
+
+/// The blocks of one tensor of the cache.
+#[derive(Default)]
+pub(crate) struct KvTensor {
+    pub(crate) lives: LifeTally,
+    /// Mean time between the reads of a block, once for each of its reads and bytes.
+    pub(crate) intervals_ns: Distribution,
+    /// Where the tensor's first block is.
+    pub(crate) lowest_address: u64,
+    pub(crate) basis: Basis,
+    /// Size of the block at an address, and whether it was written more than once.
+    blocks: AddressMap<u64, (u64, bool)>,
+}
+
+impl KvTensor {
+    fn add(&mut self, life: &BlockLife) {
+        let retention_ns = life.last_read_ns.map(|last_read_ns| last_read_ns.saturating_sub(life.write_ns));
+        self.lives.add(&FinishedLife {
+            retention_ns,
+            loads: life.reads,
+            bytes: life.bytes,
+            is_open: !life.is_evicted,
+            is_inferred: false,
+        });
+        if let Some(mean_ns) = retention_ns.and_then(|retention_ns| retention_ns.checked_div(life.reads)) {
+            self.intervals_ns.add(mean_ns, life.bytes.saturating_mul(life.reads));
+        }
+        self.lowest_address = self.lowest_address.min(life.address);
+        self.basis = self.basis.max(life.basis);
+        let was_known = self.blocks.contains_key(&life.address);
+        let (bytes, is_rewritten) = self.blocks.entry(life.address).or_default();
+        *bytes = life.bytes.max(*bytes);
+        *is_rewritten |= was_known || life.updates > 0;
+    }
+
+    /// Bytes of the blocks, by how often they were written.
+    pub(crate) fn stored_bytes(&self) -> StoredBytes {
+        let mut stored = StoredBytes::default();
+        for &(bytes, is_rewritten) in self.blocks.values() {
+            stored.seen = stored.seen.saturating_add(bytes);
+            if is_rewritten {
+                stored.more_than_once = stored.more_than_once.saturating_add(bytes);
+            }
+        }
+        stored
+    }
+}
+
+/// The blocks of the whole cache.
+#[derive(Default)]
+pub(crate) struct KvLives {
+    tensors: AddressMap<TensorKey, KvTensor>,
+}
+
+impl KvLives {
+    pub(crate) fn push(&mut self, life: &BlockLife) {
+        let first = || KvTensor { lowest_address: u64::MAX, ..KvTensor::default() };
+        self.tensors.entry(life.tensor).or_insert_with(first).add(life);
+    }
+
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &KvTensor> {
+        self.tensors.values()
+    }
+}

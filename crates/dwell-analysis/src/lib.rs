@@ -1,0 +1,41 @@
+//! What a trace says: retention, write-once ratio, read frequency, working set, locality, inter-access intervals and
+//! suitability for managed-retention memory, per region type and per region.
+//!
+//! An [`Analyser`] takes Arrow batches of the `trace` table, and of `kv_block_lifecycle` where there is one, in one
+//! pass and gives a [`MetricsReport`]. The crate opens no file, starts no thread and reads no clock.
+//!
+//! [`Definitions::Dwell`] follows every byte from a store to the last load before the next store of it;
+//! [`Definitions::MrmTrace`] computes the figures that mrm-trace 0.1.23 gives for the same trace. `docs/metrics/` has
+//! a page on each metric.
+
+#![forbid(unsafe_code)]
+
+mod analyser;
+mod collector;
+mod columns;
+mod csv;
+mod definitions;
+mod distribution;
+mod error;
+mod exact;
+mod frames;
+mod hash;
+mod kv_lives;
+mod lives;
+pub mod metrics;
+mod mrm_rows;
+mod mrm_trace;
+mod ranges;
+mod reader;
+mod region_index;
+mod region_type;
+mod summary;
+mod table;
+
+pub use analyser::{Analyser, Options};
+pub use definitions::{Basis, Definitions, RowOrder};
+pub use error::AnalysisError;
+pub use frames::MrmTraceFrames;
+pub use metrics::suitability::{SuitabilityClass, SuitabilityThresholds};
+pub use region_type::RegionTypeName;
+pub use table::{MetricsReport, ObservationWindow, RegionRow, RegionTypeRow};

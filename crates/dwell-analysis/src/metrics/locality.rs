@@ -1,0 +1,123 @@
+//! Locality: how far apart consecutive accesses are.
+
+use dwell_events::PAGE_SHIFT;
+use serde::Serialize;
+
+use super::{mean, share};
+use crate::Basis;
+use crate::distribution::Distribution;
+use crate::mrm_trace::RegionFacts;
+use crate::reader::Access;
+use crate::region_type::RegionTypeName;
+
+/// How far apart consecutive accesses are. `dwell`: of a region type. `mrm-trace`: of a region, mean over regions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Locality {
+    /// How it was obtained.
+    pub basis: Basis,
+    /// Share of the bytes that were accessed from where the access before ended.
+    pub sequential_share: Option<f64>,
+    /// Share of the accesses that begin in the page in which the access before ended.
+    pub same_page_share: Option<f64>,
+    /// Distance between the first bytes of consecutive accesses, mean.
+    pub stride_mean_bytes: Option<f64>,
+    /// The same, median.
+    pub stride_median_bytes: Option<f64>,
+}
+
+/// Follows the accesses of one region type.
+#[derive(Debug, Default)]
+pub(crate) struct LocalityTally {
+    /// First byte of the access before and one past its last.
+    before: Option<(u64, u64)>,
+    followed_bytes: u64,
+    sequential_bytes: u64,
+    followed_accesses: u64,
+    same_page_accesses: u64,
+    strides_bytes: Distribution,
+}
+
+impl LocalityTally {
+    pub(crate) fn follow(&mut self, access: &Access) {
+        let range = (access.address, access.end());
+        let Some((before_start, before_end)) = self.before.replace(range) else { return };
+        self.followed_accesses += 1;
+        self.followed_bytes = self.followed_bytes.saturating_add(access.size_bytes);
+        if access.address == before_end {
+            self.sequential_bytes = self.sequential_bytes.saturating_add(access.size_bytes);
+        }
+        let before_last = before_end.saturating_sub(1).max(before_start);
+        if access.address >> PAGE_SHIFT == before_last >> PAGE_SHIFT {
+            self.same_page_accesses += 1;
+        }
+        self.strides_bytes.add(access.address.abs_diff(before_start), 1);
+    }
+
+    pub(crate) fn figures(&self, basis: Basis) -> Locality {
+        Locality {
+            basis,
+            sequential_share: share(self.sequential_bytes, self.followed_bytes),
+            same_page_share: share(self.same_page_accesses, self.followed_accesses),
+            stride_mean_bytes: self.strides_bytes.mean(),
+            stride_median_bytes: self.strides_bytes.quantile(0.5),
+        }
+    }
+}
+
+/// `mrm-trace`: locality of one region.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmLocalityRegion {
+    /// Region.
+    pub region_id: u64,
+    /// Type of the region's earliest row.
+    pub region_type: RegionTypeName,
+    /// Rows.
+    pub n_accesses: u64,
+    /// Mean distance of consecutive addresses; 0 for a single row, as below.
+    pub mean_stride_bytes: f64,
+    /// Median distance of consecutive addresses.
+    pub median_stride_bytes: f64,
+    /// Share of consecutive rows that are on one page.
+    pub same_page_fraction: f64,
+}
+
+/// `mrm-trace`: locality of the regions of one type, unweighted means.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmLocalitySummary {
+    /// Type of the regions.
+    pub region_type: RegionTypeName,
+    /// Mean of the means.
+    pub mean_stride_bytes: f64,
+    /// Mean of the medians.
+    pub median_stride_bytes: f64,
+    /// Mean of the shares.
+    pub same_page_fraction: f64,
+}
+
+pub(crate) fn mrm_regions(regions: &mut [RegionFacts]) -> Vec<MrmLocalityRegion> {
+    let locality = |region: &mut RegionFacts| MrmLocalityRegion {
+        region_id: region.region_id,
+        region_type: region.earliest_type.clone(),
+        n_accesses: region.loads + region.stores,
+        mean_stride_bytes: region.strides_bytes.mean().unwrap_or(0.0),
+        median_stride_bytes: region.strides_bytes.median().unwrap_or(0.0),
+        same_page_fraction: share(region.same_page_rows, region.strides_bytes.count()).unwrap_or(0.0),
+    };
+    regions.iter_mut().map(locality).collect()
+}
+
+/// One row per type in `types` that some region has, in that order.
+pub(crate) fn mrm_summary(types: &[RegionTypeName], regions: &[MrmLocalityRegion]) -> Vec<MrmLocalitySummary> {
+    let summary = |region_type: &RegionTypeName| {
+        let mean_of = |figure: fn(&MrmLocalityRegion) -> f64| {
+            mean(regions.iter().filter(|region| region.region_type == *region_type).map(figure))
+        };
+        Some(MrmLocalitySummary {
+            region_type: region_type.clone(),
+            mean_stride_bytes: mean_of(|region| region.mean_stride_bytes)?,
+            median_stride_bytes: mean_of(|region| region.median_stride_bytes)?,
+            same_page_fraction: mean_of(|region| region.same_page_fraction)?,
+        })
+    };
+    types.iter().filter_map(summary).collect()
+}

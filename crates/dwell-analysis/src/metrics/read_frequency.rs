@@ -1,0 +1,106 @@
+//! Read frequency: how much is read for what is written.
+
+use dwell_events::OpType;
+use serde::Serialize;
+
+use super::{mean, share};
+use crate::Basis;
+use crate::mrm_trace::RegionFacts;
+use crate::reader::Access;
+use crate::region_type::RegionTypeName;
+
+/// How much is read for what is written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReadFrequency {
+    /// How it was obtained.
+    pub basis: Basis,
+    /// Rows that load.
+    pub loads: u64,
+    /// Rows that store.
+    pub stores: u64,
+    /// Bytes loaded.
+    pub bytes_read: Option<u64>,
+    /// Bytes stored.
+    pub bytes_written: Option<u64>,
+    /// Bytes loaded by bytes stored; none if nothing was stored.
+    pub read_write_ratio: Option<f64>,
+    /// `dwell`: loads of a byte in one of its lives, mean over life bytes. `mrm-trace`: load rows by store rows, 0 where
+    /// nothing was stored, mean over regions.
+    pub reads_per_write: Option<f64>,
+}
+
+/// Rows and bytes, by direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AccessCounts {
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+}
+
+impl AccessCounts {
+    pub(crate) fn count(&mut self, access: &Access) {
+        let (rows, bytes) = match access.op_type {
+            OpType::Load => (&mut self.loads, &mut self.bytes_read),
+            OpType::Store => (&mut self.stores, &mut self.bytes_written),
+        };
+        *rows += 1;
+        *bytes = bytes.saturating_add(access.size_bytes);
+    }
+
+    pub(crate) fn add(&mut self, other: AccessCounts) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
+        self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
+    }
+
+    pub(crate) fn figures(&self, basis: Basis, reads_per_life: Option<f64>) -> ReadFrequency {
+        ReadFrequency {
+            basis,
+            loads: self.loads,
+            stores: self.stores,
+            bytes_read: Some(self.bytes_read),
+            bytes_written: Some(self.bytes_written),
+            read_write_ratio: share(self.bytes_read, self.bytes_written),
+            reads_per_write: reads_per_life,
+        }
+    }
+}
+
+/// `mrm-trace`: read frequency of one region.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmReadFrequency {
+    /// Region.
+    pub region_id: u64,
+    /// Type of the region's first row.
+    pub region_type: RegionTypeName,
+    /// Rows that load.
+    pub total_reads: u64,
+    /// Rows that store.
+    pub total_writes: u64,
+    /// Both.
+    pub total_accesses: u64,
+    /// Loads by all rows.
+    pub read_fraction: f64,
+    /// Loads by stores; 0 if there are no stores.
+    pub reads_per_write: f64,
+}
+
+pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmReadFrequency> {
+    let frequency = |region: &RegionFacts| MrmReadFrequency {
+        region_id: region.region_id,
+        region_type: region.region_type.clone(),
+        total_reads: region.loads,
+        total_writes: region.stores,
+        total_accesses: region.loads + region.stores,
+        read_fraction: share(region.loads, region.loads + region.stores).unwrap_or(0.0),
+        reads_per_write: share(region.loads, region.stores).unwrap_or(0.0),
+    };
+    regions.iter().map(frequency).collect()
+}
+
+/// Mean over the regions of a type.
+pub(crate) fn mrm_mean(region_type: &RegionTypeName, regions: &[MrmReadFrequency]) -> Option<f64> {
+    mean(regions.iter().filter(|region| region.region_type == *region_type).map(|region| region.reads_per_write))
+}

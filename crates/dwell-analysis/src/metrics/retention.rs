@@ -1,0 +1,174 @@
+//! Retention: how long data had to be kept, from the store to the last load.
+
+use serde::Serialize;
+
+use super::{NS_PER_S, mean, share};
+use crate::Basis;
+use crate::distribution::Distribution;
+use crate::exact::linear_quantile;
+use crate::mrm_trace::RegionFacts;
+use crate::region_type::RegionTypeName;
+
+/// How long data had to be kept.
+///
+/// `dwell`: over lives that were read, weighted by their bytes. `mrm-trace`: over regions, one life each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Retention {
+    /// How it was obtained; `inferred` if the store of any of the lives was not seen.
+    pub basis: Basis,
+    /// Half of the bytes were kept no longer.
+    pub p50_s: Option<f64>,
+    /// 90 % of the bytes were kept no longer.
+    pub p90_s: Option<f64>,
+    /// 99 % of the bytes were kept no longer.
+    pub p99_s: Option<f64>,
+    /// Mean.
+    pub mean_s: Option<f64>,
+    /// Longest.
+    pub max_s: Option<f64>,
+    /// Bytes of all lives; a byte counts once for each of its lives.
+    pub life_bytes: Option<u64>,
+    /// Of these, bytes that were stored and never loaded. They are not in the times above.
+    pub never_read_bytes: Option<u64>,
+    /// Share of the life bytes that nothing had ended when the trace did; they may have been read again later.
+    pub censored_share: Option<f64>,
+    /// Share of the life bytes whose store was not seen; they may be older than the times say.
+    pub inferred_share: Option<f64>,
+}
+
+/// Lives of one region or type, summed up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LifeTally {
+    retentions_ns: Distribution,
+    life_bytes: u64,
+    loaded_bytes: u64,
+    never_read_bytes: u64,
+    open_bytes: u64,
+    inferred_bytes: u64,
+}
+
+/// One life, as the tally needs it.
+pub(crate) struct FinishedLife {
+    /// None if it was never read.
+    pub(crate) retention_ns: Option<u64>,
+    pub(crate) loads: u64,
+    pub(crate) bytes: u64,
+    pub(crate) is_open: bool,
+    pub(crate) is_inferred: bool,
+}
+
+impl LifeTally {
+    pub(crate) fn add(&mut self, life: &FinishedLife) {
+        self.life_bytes = self.life_bytes.saturating_add(life.bytes);
+        self.loaded_bytes = self.loaded_bytes.saturating_add(life.bytes.saturating_mul(life.loads));
+        match life.retention_ns {
+            Some(retention_ns) => self.retentions_ns.add(retention_ns, life.bytes),
+            None => self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes),
+        }
+        if life.is_open {
+            self.open_bytes = self.open_bytes.saturating_add(life.bytes);
+        }
+        if life.is_inferred {
+            self.inferred_bytes = self.inferred_bytes.saturating_add(life.bytes);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &LifeTally) {
+        self.retentions_ns.merge(&other.retentions_ns);
+        self.life_bytes = self.life_bytes.saturating_add(other.life_bytes);
+        self.loaded_bytes = self.loaded_bytes.saturating_add(other.loaded_bytes);
+        self.never_read_bytes = self.never_read_bytes.saturating_add(other.never_read_bytes);
+        self.open_bytes = self.open_bytes.saturating_add(other.open_bytes);
+        self.inferred_bytes = self.inferred_bytes.saturating_add(other.inferred_bytes);
+    }
+
+    /// Loads of a byte in one of its lives, on average over life bytes.
+    pub(crate) fn reads_per_life(&self) -> Option<f64> {
+        share(self.loaded_bytes, self.life_bytes)
+    }
+
+    pub(crate) fn figures(&self, rows_basis: Basis) -> Retention {
+        let seconds = |share| self.retentions_ns.quantile(share).map(|ns| ns / NS_PER_S);
+        Retention {
+            basis: if self.inferred_bytes > 0 { Basis::Inferred } else { rows_basis },
+            p50_s: seconds(0.5),
+            p90_s: seconds(0.9),
+            p99_s: seconds(0.99),
+            mean_s: self.retentions_ns.mean().map(|ns| ns / NS_PER_S),
+            max_s: self.retentions_ns.largest_seen().map(|ns| ns as f64 / NS_PER_S),
+            life_bytes: Some(self.life_bytes),
+            never_read_bytes: Some(self.never_read_bytes),
+            censored_share: share(self.open_bytes, self.life_bytes),
+            inferred_share: share(self.inferred_bytes, self.life_bytes),
+        }
+    }
+}
+
+/// `mrm-trace`: retention of one region.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmRetentionRegion {
+    /// Region.
+    pub region_id: u64,
+    /// Type of the region's first row.
+    pub region_type: RegionTypeName,
+    /// Earliest store; earliest access if there was none.
+    pub first_write_ns: u64,
+    /// Latest load; the first write if there was none.
+    pub last_read_ns: u64,
+    /// From one to the other; 0 if they are the other way round.
+    pub retention_ns: u64,
+    /// The same in seconds.
+    pub retention_s: f64,
+}
+
+/// `mrm-trace`: retention of the regions of one type, unweighted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmRetentionSummary {
+    /// Type of the regions.
+    pub region_type: RegionTypeName,
+    /// Regions of the type.
+    pub n_regions: u64,
+    /// Median, linearly interpolated as all quantiles here.
+    pub retention_p50_s: f64,
+    /// 90th percentile.
+    pub retention_p90_s: f64,
+    /// 99th percentile.
+    pub retention_p99_s: f64,
+    /// Mean.
+    pub retention_mean_s: f64,
+}
+
+pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmRetentionRegion> {
+    let retention = |region: &RegionFacts| {
+        let first_write_ns = region.first_store_ns.unwrap_or(region.first_access_ns);
+        let last_read_ns = region.last_load_ns.unwrap_or(first_write_ns);
+        let retention_ns = last_read_ns.saturating_sub(first_write_ns);
+        MrmRetentionRegion {
+            region_id: region.region_id,
+            region_type: region.region_type.clone(),
+            first_write_ns,
+            last_read_ns,
+            retention_ns,
+            retention_s: retention_ns as f64 / NS_PER_S,
+        }
+    };
+    regions.iter().map(retention).collect()
+}
+
+/// One row per type in `types`, which are sorted and all in use.
+pub(crate) fn mrm_summary(types: &[RegionTypeName], regions: &[MrmRetentionRegion]) -> Vec<MrmRetentionSummary> {
+    let summary = |region_type: &RegionTypeName| {
+        let of_type = regions.iter().filter(|region| region.region_type == *region_type);
+        let mut retentions_s: Vec<f64> = of_type.map(|region| region.retention_s).collect();
+        let mean_s = mean(retentions_s.iter().copied())?;
+        Some(MrmRetentionSummary {
+            region_type: region_type.clone(),
+            n_regions: retentions_s.len() as u64,
+            retention_p50_s: linear_quantile(&mut retentions_s, 0.5)?,
+            retention_p90_s: linear_quantile(&mut retentions_s, 0.9)?,
+            retention_p99_s: linear_quantile(&mut retentions_s, 0.99)?,
+            retention_mean_s: mean_s,
+        })
+    };
+    types.iter().filter_map(summary).collect()
+}

@@ -1,0 +1,84 @@
+//! Write-once ratio: how much of what was stored was stored exactly once.
+
+use serde::Serialize;
+
+use super::{mean, share};
+use crate::Basis;
+use crate::mrm_trace::RegionFacts;
+use crate::region_type::RegionTypeName;
+
+/// How much of what was stored was stored exactly once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WriteOnce {
+    /// How it was obtained; `inferred` if bytes were read that nobody was seen to store.
+    pub basis: Basis,
+    /// `dwell`: share of the stored bytes. `mrm-trace`: mean over regions of the share of stored addresses.
+    pub ratio: Option<f64>,
+    /// Distinct bytes stored. Bytes that were only read count as stored once, before the trace.
+    pub stored_bytes: Option<u64>,
+    /// Of these, bytes stored exactly once.
+    pub stored_once_bytes: Option<u64>,
+}
+
+/// Distinct bytes by how often they were stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StoredBytes {
+    /// Seen stored at least once.
+    pub(crate) seen: u64,
+    /// Of these, seen stored more than once.
+    pub(crate) more_than_once: u64,
+    /// Read, and never seen stored.
+    pub(crate) inferred: u64,
+}
+
+impl StoredBytes {
+    pub(crate) fn add(&mut self, other: StoredBytes) {
+        self.seen += other.seen;
+        self.more_than_once += other.more_than_once;
+        self.inferred += other.inferred;
+    }
+
+    pub(crate) fn figures(&self, rows_basis: Basis) -> WriteOnce {
+        let stored = self.seen + self.inferred;
+        let once = stored - self.more_than_once;
+        WriteOnce {
+            basis: if self.inferred > 0 { Basis::Inferred } else { rows_basis },
+            ratio: share(once, stored),
+            stored_bytes: Some(stored),
+            stored_once_bytes: Some(once),
+        }
+    }
+}
+
+/// `mrm-trace`: write-once ratio of one region that was stored to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MrmWriteOnce {
+    /// Region.
+    pub region_id: u64,
+    /// Type of the region's first row.
+    pub region_type: RegionTypeName,
+    /// Distinct addresses of stores.
+    pub n_written_addresses: u64,
+    /// Of these, addresses of exactly one store.
+    pub n_write_once_addresses: u64,
+    /// One by the other.
+    pub write_once_ratio: f64,
+}
+
+pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmWriteOnce> {
+    let write_once = |region: &RegionFacts| {
+        Some(MrmWriteOnce {
+            region_id: region.region_id,
+            region_type: region.region_type.clone(),
+            n_written_addresses: region.stored_addresses,
+            n_write_once_addresses: region.stored_once_addresses,
+            write_once_ratio: share(region.stored_once_addresses, region.stored_addresses)?,
+        })
+    };
+    regions.iter().filter_map(write_once).collect()
+}
+
+/// Mean over the regions of a type; none if none of them was stored to.
+pub(crate) fn mrm_mean(region_type: &RegionTypeName, regions: &[MrmWriteOnce]) -> Option<f64> {
+    mean(regions.iter().filter(|region| region.region_type == *region_type).map(|region| region.write_once_ratio))
+}

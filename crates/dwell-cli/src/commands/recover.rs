@@ -1,0 +1,17 @@
+//! `dwell recover`: finishes a run that was killed.
+
+use std::process::ExitCode;
+
+use dwell_run::{BuildOptions, recover_run};
+
+use crate::args::RecoverArgs;
+use crate::messages::hinted;
+use crate::terminal::Terminal;
+
+pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
+    let options = BuildOptions { analysis: args.metrics.options(), ..BuildOptions::default() };
+    let mut terminal = Terminal::new(args.json);
+    let built = recover_run(&args.run, &options, &mut terminal).map_err(hinted)?;
+    terminal.finish();
+    super::run::print_summary(&built, args.json)
+}

@@ -1,0 +1,34 @@
+//! `dwell`: the command line. It reads arguments, calls the stages, prints; the work is in the other crates.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod format;
+mod messages;
+mod model_cache;
+mod summary_text;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command, ModelCommand};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Analyse(args) => commands::analyse::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
+        Command::Recover(args) => commands::recover::run(&args),
+        Command::Model { command } => match command {
+            ModelCommand::Pull(args) => commands::model_pull::run(&args),
+            ModelCommand::Make(args) => commands::model_make::run(&args),
+            ModelCommand::Info(args) => commands::model_info::run(&args),
+        },
+        Command::Worker => return dwell_worker::run(),
+    };
+    result.unwrap_or_else(|error| messages::report(&error))
+}

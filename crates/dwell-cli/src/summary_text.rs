@@ -1,0 +1,104 @@
+//! The summary of a run, for people.
+
+use dwell_run::{RegionSummary, RunSummary};
+
+use crate::format::{bytes, count, or_dash, ratio, seconds, table};
+
+/// The whole summary.
+pub(crate) fn summary(run: &RunSummary) -> String {
+    let mut text = String::from("\n");
+    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
+    line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
+    if let Some(generation) = &run.generation {
+        line("speed", speed_line(generation));
+    }
+    line("seen", seen_line(run));
+    line("lost", lost_line(run));
+    line("observer", observer_line(run));
+    if let Some(failure) = &run.failure {
+        line("failed", failure.clone());
+    }
+    text.push('\n');
+    text.push_str(&region_table(&run.regions, run.window_s, run.definitions));
+    text.push_str(&format!(
+        "\n{}{}\n",
+        if run.state == "partial" { "partial run: " } else { "" },
+        run.run_dir.display()
+    ));
+    text
+}
+
+fn speed_line(generation: &dwell_run::Generation) -> String {
+    let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
+    format!(
+        "prompt {} tokens at {}, generated {} tokens at {}",
+        count(generation.prompt_tokens),
+        rate(generation.prompt_tokens_per_s),
+        count(generation.generated_tokens),
+        rate(generation.decode_tokens_per_s),
+    )
+}
+
+fn seen_line(run: &RunSummary) -> String {
+    match run.time_resolution {
+        Some(resolution) => format!(
+            "{} accesses over {}, timed by {resolution}, {} of them unknown",
+            count(run.accesses),
+            seconds(run.window_s),
+            count(run.unknown_accesses),
+        ),
+        None => "no accesses: the collector tensor_ops was not used".to_owned(),
+    }
+}
+
+fn lost_line(run: &RunSummary) -> String {
+    let missing: Vec<String> = run
+        .loss
+        .iter()
+        .filter(|loss| loss.is_data_loss)
+        .map(|loss| format!("{} × {} ({})", count(loss.count), loss.kind, loss.detail))
+        .collect();
+    if !missing.is_empty() {
+        return missing.join("; ");
+    }
+    let outside: u64 = run.loss.iter().filter_map(|loss| loss.bytes).sum();
+    format!("nothing; {} of input and logits copies are outside the graph (see loss.parquet)", bytes(outside))
+}
+
+fn observer_line(run: &RunSummary) -> String {
+    let effect = &run.observer_effect;
+    format!(
+        "{} of the worker's CPU time, {} at most; the worker waited {}",
+        or_dash(effect.observer_cpu_share, |share| format!("{:.2} %", share * 100.0)),
+        or_dash(effect.observer.rss_peak_bytes, bytes),
+        seconds(effect.worker_blocked_ns as f64 / 1e9),
+    )
+}
+
+/// One line per region type.
+pub(crate) fn region_table(regions: &[RegionSummary], window_s: f64, definitions: &str) -> String {
+    let header =
+        ["region", "size", "read", "written", "read:write", "life p50", "life p99", "write-once", "suitability"];
+    let mut lines = vec![header.map(str::to_owned).to_vec()];
+    for region in regions {
+        let limit = if region.is_window_limited { "*" } else { "" };
+        lines.push(vec![
+            region.region_type.clone(),
+            bytes(region.size_bytes),
+            or_dash(region.bytes_read, bytes),
+            or_dash(region.bytes_written, bytes),
+            or_dash(region.read_write_ratio, ratio),
+            or_dash(region.retention_p50_s, seconds),
+            or_dash(region.retention_p99_s, seconds),
+            or_dash(region.write_once_ratio, |share| format!("{share:.3}")),
+            format!("{}{limit}", region.suitability),
+        ]);
+    }
+    let mut text = table(&lines);
+    text.push_str(&format!("observed over {}, definitions of {definitions}", seconds(window_s)));
+    if regions.iter().any(|region| region.is_window_limited) {
+        text.push_str("; * a longer run could rate it higher");
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,103 @@
+//! Progress on the terminal: bars where there is one, plain text where there is not.
+//!
+//! The generated text is streamed to standard error, so that standard output holds results alone.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use dwell_events::engine::EngineEvent;
+use dwell_run::RunListener;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Shows a run while it goes on.
+pub(crate) struct Terminal {
+    is_quiet: bool,
+    load_bar: Option<ProgressBar>,
+    build_bar: Option<ProgressBar>,
+    has_open_line: bool,
+}
+
+/// A bar that counts bytes.
+pub(crate) fn byte_bar(what: &'static str, total_bytes: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes} {eta}");
+    ProgressBar::new(total_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+}
+
+/// A wheel for work whose length is not known.
+pub(crate) fn spinner(what: String) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(what);
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+fn share_bar(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {percent} %");
+    ProgressBar::new(1000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+}
+
+impl Terminal {
+    /// `is_quiet` leaves out everything, for programs that read the result.
+    pub(crate) fn new(is_quiet: bool) -> Self {
+        Self { is_quiet, load_bar: None, build_bar: None, has_open_line: false }
+    }
+
+    /// Ends what is still shown.
+    pub(crate) fn finish(&mut self) {
+        self.load_bar.take().into_iter().chain(self.build_bar.take()).for_each(|bar| bar.finish_and_clear());
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.has_open_line) {
+            eprintln!();
+        }
+    }
+
+    fn text(&mut self, sequence: i32, text: &str) {
+        // Several sequences at once would be unreadable; the first one stands for all.
+        if sequence == 0 && !text.is_empty() {
+            eprint!("{text}");
+            let _ = std::io::stderr().flush();
+            self.has_open_line = true;
+        }
+    }
+
+    fn loading(&mut self, fraction: f32) {
+        if std::io::stderr().is_terminal() {
+            let bar = self.load_bar.get_or_insert_with(|| share_bar("loading"));
+            bar.set_position((fraction * 1000.0) as u64);
+        }
+    }
+
+    fn loaded(&mut self, description: &str) {
+        if let Some(bar) = self.load_bar.take() {
+            bar.finish_and_clear();
+        }
+        eprintln!("{description}");
+    }
+}
+
+impl RunListener for Terminal {
+    fn engine_event(&mut self, event: &EngineEvent) {
+        if self.is_quiet {
+            return;
+        }
+        match event {
+            EngineEvent::LoadProgress { fraction } => self.loading(*fraction),
+            EngineEvent::Loaded { model } => {
+                let context = model.context_length;
+                self.loaded(&format!("{}, context {context}, {} threads", model.description, model.threads));
+            }
+            EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
+            EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_line(),
+            _ => {}
+        }
+    }
+
+    fn building(&mut self, done: f64) {
+        if !self.is_quiet && std::io::stderr().is_terminal() {
+            let bar = self.build_bar.get_or_insert_with(|| share_bar("writing"));
+            bar.set_position((done * 1000.0) as u64);
+        }
+    }
+}

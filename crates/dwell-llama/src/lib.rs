@@ -1,0 +1,64 @@
+//! The embedded llama.cpp engine: runs a [`Job`](dwell_events::engine::Job) and tells an observer about it.
+//!
+//! Safe outside, unsafe inside: every pointer of llama.cpp has one owner that frees it, and what would make
+//! llama.cpp abort the process is refused with an error before it gets there. The crate knows nothing of
+//! recording; a recorder listens as a [`JobObserver`] and through [`Hooks`].
+
+mod batch;
+mod cache_actions;
+mod cells;
+mod check;
+mod context;
+mod coverage;
+mod error;
+mod generate;
+mod hints;
+mod job;
+mod log;
+mod memory;
+mod model;
+mod prompt;
+mod sampler;
+mod sequence;
+mod session;
+mod tokenizer;
+mod utf8;
+
+use std::ffi::c_void;
+use std::ptr;
+
+use dwell_events::engine::EngineEvent;
+
+pub use error::EngineError;
+pub use job::run_job;
+
+/// What a run of a job tells the outside; called on the thread that computes.
+///
+/// Neither function may panic: load progress comes out of llama.cpp, through which a panic cannot unwind.
+pub trait JobObserver {
+    /// Something happened.
+    fn event(&mut self, event: EngineEvent);
+
+    /// Whether the job should end early; asked between computations.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// What llama.cpp calls while it computes.
+///
+/// Whoever sets `after_node` vouches that it may be called with `after_node_data` until the job ends, on the
+/// thread that runs the job, and that it does not panic.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// Called after each executed graph node; `true` ends the job as an interruption does.
+    pub after_node: Option<unsafe extern "C" fn(*mut c_void) -> bool>,
+    /// Given to `after_node`.
+    pub after_node_data: *mut c_void,
+}
+
+impl Default for Hooks {
+    fn default() -> Hooks {
+        Hooks { after_node: None, after_node_data: ptr::null_mut() }
+    }
+}

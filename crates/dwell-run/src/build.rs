@@ -1,0 +1,239 @@
+//! From `raw/` to tables, metrics, metadata and manifest.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt16Type, UInt64Type};
+use dwell_analysis::{Analyser, MetricsReport, Options};
+use dwell_events::LossKind;
+use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
+use dwell_events::schema::loss::{self, LossRow};
+use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_events::schema::trace::TraceBuilder;
+use dwell_events::schema::{Table, region_map, tokens};
+use dwell_ggml::wire::Frame;
+use dwell_gguf::GgufFile;
+use dwell_label::{FileTensor, Labelled, Labeller, Output};
+use dwell_store::{
+    RawReader, RunDir, RunState, StoreError, StreamEnd, TableWriter, open_table, write_bytes_atomically,
+    write_json_atomically, write_manifest, write_memory_csv,
+};
+
+use crate::metadata::Metadata;
+use crate::session::RecordingFacts;
+use crate::summary::RunSummary;
+use crate::{PROCESS_STREAM, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, WORKER_LABEL};
+
+/// Rows that are gathered before they are written.
+const ROWS_PER_BATCH: usize = 32 * 1024;
+
+/// Rows of tables by name.
+type TableRows = BTreeMap<&'static str, u64>;
+
+/// How to build.
+#[derive(Clone, Debug, Default)]
+pub struct BuildOptions {
+    /// How metrics are computed.
+    pub analysis: Options,
+    /// Whether the run was found with its observer killed.
+    pub was_observer_killed: bool,
+}
+
+/// A finished run.
+pub struct BuiltRun {
+    /// What it says, in short.
+    pub summary: RunSummary,
+    /// Whether anything that should be there is missing.
+    pub is_partial: bool,
+}
+
+/// Makes everything that a run directory holds from its raw streams, and seals it.
+pub fn build_run(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
+    let record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
+    let facts: RecordingFacts = read_json(run, RecordingFacts::FILE_NAME).unwrap_or_default();
+    let memory_rows = crate::samples::read_samples(&run.raw_stream(PROCESS_STREAM));
+    let (mut labelled, mut table_rows) = write_accesses(run, &record, listener)?;
+    align_tokens(&mut labelled, &memory_rows);
+    add_run_losses(&mut labelled, &facts, options);
+    table_rows.extend(write_small_tables(run, &record, &labelled, &memory_rows)?);
+    let metrics = analyse_run(run, options.analysis)?;
+    write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv().as_bytes())?;
+    write_bytes_atomically(&run.path().join("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
+    let is_partial = labelled.loss.iter().any(|row| row.kind.severity() == dwell_events::Severity::DataLoss);
+    let metadata = Metadata::of(run, &record, &facts, &labelled, &memory_rows, &table_rows, is_partial);
+    write_json_atomically(&run.metadata_json(), &metadata)?;
+    run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
+    write_manifest(run)?;
+    let summary = RunSummary::of(run, &metadata, &metrics, &labelled.loss);
+    Ok(BuiltRun { summary, is_partial })
+}
+
+/// The metrics of a run's tables.
+pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, RunError> {
+    let failed = |error: dwell_analysis::AnalysisError| RunError::Analysis { reason: error.to_string() };
+    let mut analyser = Analyser::new(options);
+    for batch in open_table(run.path(), Table::KvBlockLifecycle)? {
+        analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
+    }
+    for batch in open_table(run.path(), Table::Trace)? {
+        analyser.push_trace(&batch?).map_err(failed)?;
+    }
+    Ok(analyser.finish())
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, StoreError> {
+    let (action, path) = ("reading the record of a run", run.raw().join(name));
+    let text = fs::read(&path).map_err(|source| StoreError::Io { action, source, path: path.clone() })?;
+    serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path })
+}
+
+/// Turns the records into rows and writes them as they come.
+fn write_accesses(
+    run: &RunDir,
+    record: &RunRecord,
+    listener: &mut dyn RunListener,
+) -> Result<(Labelled, TableRows), RunError> {
+    let mut tables = AccessTables::create(run)?;
+    let mut labeller = Labeller::new(&file_tensors(record));
+    let stream = run.raw_stream(TENSOR_OPS_STREAM);
+    let total_bytes = fs::metadata(&stream).map_or(0, |metadata| metadata.len()).max(1);
+    let mut damaged_batches = 0;
+    if stream.exists() {
+        let mut reader = RawReader::open(&stream)?;
+        while let Some(batch) = reader.next() {
+            match batch {
+                Ok(batch) => tables.label(&mut labeller, &batch)?,
+                Err(_) => damaged_batches += 1,
+            }
+            listener.building(reader.whole_bytes() as f64 / total_bytes as f64);
+        }
+        if let Some(StreamEnd::Truncated { bytes_dropped, .. }) = reader.end() {
+            damaged_batches += u64::from(bytes_dropped > 0);
+        }
+    }
+    let mut labelled = labeller.finish(&mut tables.output);
+    if damaged_batches > 0 {
+        labelled.loss.push(LossRow {
+            kind: LossKind::UndecodableRecords,
+            source: "tensor_ops",
+            count: damaged_batches,
+            bytes: None,
+            detail: "batches of the raw stream that are damaged or cut off".to_owned(),
+        });
+    }
+    let rows = tables.finish()?;
+    Ok((labelled, rows))
+}
+
+/// The two large tables, written while records are labelled.
+struct AccessTables {
+    output: Output,
+    trace: TableWriter,
+    blocks: TableWriter,
+}
+
+impl AccessTables {
+    fn create(run: &RunDir) -> Result<Self, StoreError> {
+        Ok(Self {
+            output: Output { trace: TraceBuilder::new(run.run_id()), blocks: KvBlockBuilder::default() },
+            trace: TableWriter::create(run.path(), Table::Trace)?,
+            blocks: TableWriter::create(run.path(), Table::KvBlockLifecycle)?,
+        })
+    }
+
+    fn label(&mut self, labeller: &mut Labeller, batch: &RecordBatch) -> Result<(), StoreError> {
+        let (sequences, kinds) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1));
+        let (kinds, times) = (kinds.as_primitive::<UInt16Type>(), batch.column(2).as_primitive::<UInt64Type>());
+        let payloads = batch.column(3).as_binary::<i32>();
+        for row in 0..batch.num_rows() {
+            let frame = Frame {
+                kind: kinds.value(row),
+                sequence: sequences.value(row),
+                time_ns: times.value(row),
+                payload: payloads.value(row),
+            };
+            labeller.frame(&frame, &mut self.output);
+            self.write_full_batches(ROWS_PER_BATCH)?;
+        }
+        Ok(())
+    }
+
+    fn write_full_batches(&mut self, rows_min: usize) -> Result<(), StoreError> {
+        if self.output.trace.len() >= rows_min {
+            self.trace.write(&self.output.trace.finish_batch())?;
+        }
+        if self.output.blocks.len() >= rows_min {
+            self.blocks.write(&self.output.blocks.finish_batch())?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<TableRows, StoreError> {
+        self.write_full_batches(1)?;
+        let (blocks, trace) = (self.blocks.finish()?, self.trace.finish()?);
+        Ok(TableRows::from([(Table::KvBlockLifecycle.name(), blocks), (Table::Trace.name(), trace)]))
+    }
+}
+
+/// Where tensors lie in the model file; a file that is gone only costs the file offsets.
+fn file_tensors(record: &RunRecord) -> Vec<FileTensor> {
+    let Ok(file) = GgufFile::open(&record.job.options.model) else { return Vec::new() };
+    let tensors = file.tensors().iter();
+    tensors.map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset }).collect()
+}
+
+/// Gives each token the resident memory of the worker at its end, from the nearest earlier sample.
+fn align_tokens(labelled: &mut Labelled, samples: &[MemoryRow]) {
+    let worker: Vec<&MemoryRow> = samples.iter().filter(|row| row.label == WORKER_LABEL).collect();
+    for token in &mut labelled.tokens {
+        let later = worker.partition_point(|sample| sample.timestamp_ns <= token.end_ns);
+        token.rss_bytes = later.checked_sub(1).map(|at| worker[at].rss_bytes);
+    }
+}
+
+fn add_run_losses(labelled: &mut Labelled, facts: &RecordingFacts, options: &BuildOptions) {
+    let mut add = |kind, count, source, detail: String| {
+        labelled.loss.push(LossRow { kind, source, count, bytes: None, detail });
+    };
+    if let Some((message, _)) = &labelled.outcome.failed {
+        add(LossKind::WorkerDied, 1, "tensor_ops", message.clone());
+    } else if let Some(how) = &facts.worker_failure {
+        add(LossKind::WorkerDied, 1, "tensor_ops", format!("it ended {how}"));
+    }
+    if options.was_observer_killed {
+        add(LossKind::ObserverDied, 1, "tensor_ops", "the run was completed by recovery".to_owned());
+    }
+    if facts.is_interrupted {
+        add(LossKind::Interrupted, 1, "tensor_ops", "the user interrupted the run".to_owned());
+    }
+    if let Some(reason) = &labelled.outcome.refused {
+        add(LossKind::UnrecordedGraphs, 1, "tensor_ops", reason.clone());
+    }
+    if facts.missed_samples > 0 {
+        add(LossKind::MissedSamples, facts.missed_samples, "process", "samples that were due".to_owned());
+    }
+}
+
+fn write_small_tables(
+    run: &RunDir,
+    record: &RunRecord,
+    labelled: &Labelled,
+    memory_rows: &[MemoryRow],
+) -> Result<TableRows, StoreError> {
+    let batches = [
+        (Table::RegionMap, region_map::batch(&labelled.regions)),
+        (Table::Tokens, tokens::batch(&labelled.tokens)),
+        (Table::Loss, loss::batch(&labelled.loss)),
+        (Table::Memory, memory::batch(memory_rows)),
+    ];
+    let mut rows = TableRows::new();
+    for (table, batch) in batches {
+        let mut writer = TableWriter::create(run.path(), table)?;
+        writer.write(&batch)?;
+        rows.insert(table.name(), writer.finish()?);
+    }
+    write_memory_csv(&run.memory_csv(), memory_rows, record.clock)?;
+    Ok(rows)
+}

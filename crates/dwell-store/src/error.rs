@@ -1,0 +1,268 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dwell_events::{Hint, SCHEMA_VERSION};
+use parquet::errors::ParquetError;
+
+/// Why something could not be stored or read back.
+///
+/// `action` is what was being done, in words that begin the message: "writing a raw batch".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk or the quota is full. What was written before is still whole.
+    #[error("{action} found no space left on the device: {path:?}")]
+    NoSpace {
+        /// What was being done.
+        action: &'static str,
+        /// File that could not grow.
+        path: PathBuf,
+    },
+
+    /// The disk has less room than the run is expected to need.
+    #[error("the disk has {available_bytes} bytes free, and the run needs {needed_bytes}: {path:?}")]
+    NotEnoughSpace {
+        /// Bytes that the user may still write.
+        available_bytes: u64,
+        /// Bytes asked for.
+        needed_bytes: u64,
+        /// Directory that was to be written to.
+        path: PathBuf,
+    },
+
+    /// The file system refused access.
+    #[error("{action} was not permitted: {path:?}")]
+    PermissionDenied {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// Something is there already and is not overwritten.
+    #[error("{action} found that it exists already: {path:?}")]
+    Exists {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// The file or directory is not there.
+    #[error("{action} found no such file or directory: {path:?}")]
+    NotFound {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// Any other failure of the operating system.
+    #[error("{action} failed with {source}: {path:?}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// A raw stream ends inside its header: its writer was stopped before the first flush.
+    #[error("opening a raw stream found {found_bytes} bytes, and its header needs more: {path:?}")]
+    TruncatedHeader {
+        /// Size of the file.
+        found_bytes: u64,
+        /// The stream.
+        path: PathBuf,
+    },
+
+    /// A raw stream does not begin with a schema that can be read.
+    #[error("opening a raw stream found a damaged header ({reason}), and an Arrow schema was needed: {path:?}")]
+    DamagedHeader {
+        /// What is wrong with it.
+        reason: String,
+        /// The stream.
+        path: PathBuf,
+    },
+
+    /// One batch of a raw stream cannot be decoded; the batches after it can still be read.
+    #[error("reading batch {batch_index} of a raw stream at byte {offset_bytes} found damage ({reason}): {path:?}")]
+    DamagedBatch {
+        /// Number of the batch, from 0.
+        batch_index: u64,
+        /// Where its message begins.
+        offset_bytes: u64,
+        /// What is wrong with it.
+        reason: String,
+        /// The stream.
+        path: PathBuf,
+    },
+
+    /// A batch does not fit the stream or table it was given to.
+    #[error("{action} found a batch that does not fit ({reason}): {path:?}")]
+    UnfitBatch {
+        /// What was being done.
+        action: &'static str,
+        /// How it differs.
+        reason: String,
+        /// Stream or table.
+        path: PathBuf,
+    },
+
+    /// The file is not Parquet, is cut short, or is damaged.
+    #[error("{action} found no whole Parquet file ({reason}): {path:?}")]
+    NotParquet {
+        /// What was being done.
+        action: &'static str,
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The table was written with a schema that this version does not read.
+    #[error("opening a table found schema version {found}, and {supported} is needed: {path:?}")]
+    OtherMajorVersion {
+        /// Version in the file.
+        found: String,
+        /// Version that this program writes; any version with the same major part can be read.
+        supported: &'static str,
+        /// The table.
+        path: PathBuf,
+    },
+
+    /// The table lacks a column that was asked for.
+    #[error("opening a table found no column {column}, and it was asked for: {path:?}")]
+    MissingColumn {
+        /// Name of the column.
+        column: String,
+        /// The table.
+        path: PathBuf,
+    },
+
+    /// A JSON file does not hold what it should.
+    #[error("{action} found JSON that does not fit ({reason}): {path:?}")]
+    UnfitJson {
+        /// What was being done.
+        action: &'static str,
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The directory is not that of a run.
+    #[error("opening a run found neither raw/STATE nor a table: {path:?}")]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// A name cannot be the name of a directory.
+    #[error("naming a run directory found the {what} {name:?}, and one plain file name was needed")]
+    UnusableName {
+        /// Which name: `model id`, `run id`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+impl StoreError {
+    /// The variant that fits what the operating system said.
+    pub(crate) fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied { action, path },
+            io::ErrorKind::AlreadyExists => Self::Exists { action, path },
+            io::ErrorKind::NotFound => Self::NotFound { action, path },
+            _ => Self::Io { action, source, path },
+        }
+    }
+
+    /// The system's error behind a Parquet error if there is one, otherwise damage.
+    pub(crate) fn from_parquet(action: &'static str, path: &Path, error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+                Ok(source) => Self::from_io(action, path, *source),
+                Err(cause) => Self::NotParquet { action, reason: cause.to_string(), path: path.to_path_buf() },
+            },
+            error => Self::NotParquet { action, reason: error.to_string(), path: path.to_path_buf() },
+        }
+    }
+}
+
+impl Hint for StoreError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => vec![
+                format!(
+                    "see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`",
+                    parent(path).display()
+                ),
+                "what was written so far is whole: `dwell recover` finishes the run once there is space".to_owned(),
+            ],
+            Self::PermissionDenied { path, .. } => {
+                vec![format!("see who may write there with `ls -ld '{}'`", parent(path).display())]
+            }
+            Self::Exists { path, .. } => {
+                vec![format!("choose another run id, or look at what is there with `ls '{}'`", path.display())]
+            }
+            Self::DamagedBatch { path, .. } => vec![format!(
+                "run `dwell recover '{}'` to build the tables from what can be read",
+                run_of_raw(path).display()
+            )],
+            Self::OtherMajorVersion { found, .. } => {
+                vec![format!(
+                    "read it with a dwell whose tables have schema version {found}; this one has {SCHEMA_VERSION}"
+                )]
+            }
+            Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
+            Self::UnusableName { name, .. } => vec![format!("use `{}`", plain_name(name))],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// `<run>/raw/<name>.arrows` → `<run>`.
+fn run_of_raw(path: &Path) -> &Path {
+    path.ancestors().nth(2).unwrap_or(path)
+}
+
+fn plain_name(name: &str) -> String {
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    match plain.trim_start_matches('.') {
+        "" => "unnamed".to_owned(),
+        rest => rest.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unusable_name_is_answered_with_one_that_is_usable() {
+        let error = StoreError::UnusableName { what: "model id", name: "org/model:7b".to_owned() };
+        assert_eq!(error.hints(), ["use `org_model_7b`"]);
+        assert_eq!(plain_name(".."), "unnamed");
+    }
+
+    #[test]
+    fn a_message_ends_with_the_quoted_path() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = StoreError::from_io("writing a raw batch", Path::new("/r/raw/records.arrows"), full);
+        assert_eq!(
+            error.to_string(),
+            r#"writing a raw batch found no space left on the device: "/r/raw/records.arrows""#
+        );
+        assert!(error.hints()[0].contains("df -h '/r/raw'"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Where the files of a run lie: `results/<model_id>/<run_id>/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_events::schema::Table;
+
+use crate::run_state::{RunMarker, RunState};
+use crate::{StoreError, new_run_id};
+
+/// Directory of what the collectors wrote.
+pub(crate) const RAW_DIR: &str = "raw";
+/// The marker of how far the run has come, relative to the run.
+pub(crate) const STATE_FILE: &str = "raw/STATE";
+/// The manifest, relative to the run.
+pub(crate) const MANIFEST_FILE: &str = "manifest.json";
+
+/// The directory of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir {
+    path: PathBuf,
+    model_id: String,
+    run_id: String,
+}
+
+impl RunDir {
+    /// Makes the directory of a new run and marks it as being recorded.
+    ///
+    /// A directory that exists is refused, so two runs can never share one.
+    pub fn create(results_root: &Path, model_id: &str, run_id: &str) -> Result<Self, StoreError> {
+        check_name("model id", model_id)?;
+        check_name("run id", run_id)?;
+        let model_dir = results_root.join(model_id);
+        let path = model_dir.join(run_id);
+        fs::create_dir_all(&model_dir)
+            .map_err(|error| StoreError::from_io("creating the results directory", &model_dir, error))?;
+        let action = "creating a run directory";
+        fs::create_dir(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
+        let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned() };
+        fs::create_dir(run.raw()).map_err(|error| StoreError::from_io(action, &run.raw(), error))?;
+        run.set_state(RunState::Recording)?;
+        Ok(run)
+    }
+
+    /// The same under a fresh run id; an id that is taken is replaced by another.
+    pub fn create_fresh(results_root: &Path, model_id: &str) -> Result<Self, StoreError> {
+        loop {
+            match Self::create(results_root, model_id, &new_run_id()) {
+                Err(StoreError::Exists { .. }) => continue,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Opens the directory of a run that dwell recorded or that holds tables written elsewhere.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let action = "opening a run";
+        let path = fs::canonicalize(path).map_err(|error| StoreError::from_io(action, path, error))?;
+        let marker = match RunMarker::read(&path.join(STATE_FILE)) {
+            Ok(marker) => Some(marker),
+            Err(StoreError::NotFound { .. }) => None,
+            // A directory that is a file, for one, is not a run.
+            Err(StoreError::Io { .. }) => return Err(StoreError::NotARun { path }),
+            Err(error) => return Err(error),
+        };
+        let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path };
+        match marker {
+            Some(marker) => Ok(Self { model_id: marker.model_id, run_id: marker.run_id, ..from_name }),
+            None if from_name.has_any_table() => Ok(from_name),
+            None => Err(StoreError::NotARun { path: from_name.path }),
+        }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The model that was run.
+    pub fn model_id(&self) -> &str {
+        &self.model_id
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// `raw/`.
+    pub fn raw(&self) -> PathBuf {
+        self.path.join(RAW_DIR)
+    }
+
+    /// `raw/<name>.arrows`.
+    pub fn raw_stream(&self, name: &str) -> PathBuf {
+        self.raw().join(format!("{name}.arrows"))
+    }
+
+    /// `<table>.parquet`.
+    pub fn table(&self, table: Table) -> PathBuf {
+        self.path.join(table.file_name())
+    }
+
+    /// `metadata.json`.
+    pub fn metadata_json(&self) -> PathBuf {
+        self.path.join("metadata.json")
+    }
+
+    /// `manifest.json`.
+    pub fn manifest_json(&self) -> PathBuf {
+        self.path.join(MANIFEST_FILE)
+    }
+
+    /// `memory.csv`.
+    pub fn memory_csv(&self) -> PathBuf {
+        self.path.join("memory.csv")
+    }
+
+    /// `metrics.csv`.
+    pub fn metrics_csv(&self) -> PathBuf {
+        self.path.join("metrics.csv")
+    }
+
+    /// `report.html`.
+    pub fn report_html(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    /// `figures/`.
+    pub fn figures(&self) -> PathBuf {
+        self.path.join("figures")
+    }
+
+    /// How far the run has come and who said so; `None` for a directory that dwell did not record.
+    pub fn marker(&self) -> Result<Option<RunMarker>, StoreError> {
+        match RunMarker::read(&self.path.join(STATE_FILE)) {
+            Ok(marker) => Ok(Some(marker)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says how far the run has come. The final states are set after the manifest is written.
+    pub fn set_state(&self, state: RunState) -> Result<(), StoreError> {
+        RunMarker::now(state, &self.model_id, &self.run_id).write(&self.path.join(STATE_FILE))
+    }
+
+    fn has_any_table(&self) -> bool {
+        self.metadata_json().is_file() || Table::ALL.iter().any(|&table| self.table(table).is_file())
+    }
+}
+
+/// Names become directories, so they must not climb or nest, and must not be taken for an option or hidden.
+fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
+    let is_plain = !name.is_empty()
+        && name.len() <= 200
+        && !name.starts_with(['.', '-'])
+        && name.chars().all(|c| !c.is_control() && !"/\\:*?\"<>|".contains(c));
+    if is_plain { Ok(()) } else { Err(StoreError::UnusableName { what, name: name.to_owned() }) }
+}
+
+fn last_name(path: Option<&Path>) -> String {
+    path.and_then(Path::file_name).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,170 @@
+//! Reading a table from Parquet, ours or mrm-trace's.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use dwell_events::schema::Table;
+use dwell_events::{SCHEMA_VERSION, SCHEMA_VERSION_KEY};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::StoreError;
+use crate::fence::fenced;
+
+/// Rows of a batch. Chosen: some hundred kilobytes of a wide table, so that a batch stays in the cache.
+const BATCH_ROWS: usize = 16 * 1024;
+
+const OPENING: &str = "opening a table";
+
+/// Gives the rows of one table in batches.
+///
+/// Columns known to the table have the table's types, so text is dictionary-encoded; columns that it does not
+/// know are there too, as the file has them.
+pub struct TableReader {
+    batches: ParquetRecordBatchReader,
+    path: PathBuf,
+    total_rows: u64,
+    schema_version: Option<String>,
+    has_failed: bool,
+}
+
+impl TableReader {
+    /// Columns of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        self.batches.schema()
+    }
+
+    /// Rows of the whole table.
+    pub fn total_rows(&self) -> u64 {
+        self.total_rows
+    }
+
+    /// Schema version that the file states, if it states one.
+    pub fn schema_version(&self) -> Option<&str> {
+        self.schema_version.as_deref()
+    }
+}
+
+impl Iterator for TableReader {
+    type Item = Result<RecordBatch, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // The Parquet reader would give the same error again, for ever.
+        if self.has_failed {
+            return None;
+        }
+        let batch = match fenced(|| self.batches.next()) {
+            Ok(next) => next?.map_err(|error| error.to_string()),
+            Err(reason) => Err(reason),
+        };
+        self.has_failed = batch.is_err();
+        Some(batch.map_err(|reason| StoreError::NotParquet {
+            action: "reading a table",
+            reason,
+            path: self.path.clone(),
+        }))
+    }
+}
+
+/// Opens a table of the run in `dir` with all of its columns.
+pub fn open_table(dir: &Path, table: Table) -> Result<TableReader, StoreError> {
+    let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
+    opened.read(ProjectionMask::all())
+}
+
+/// Opens a table of the run in `dir` with these columns only, in the order of the file.
+pub fn open_table_columns(dir: &Path, table: Table, columns: &[&str]) -> Result<TableReader, StoreError> {
+    let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
+    let indices = columns.iter().map(|&column| opened.column_index(column)).collect::<Result<Vec<_>, _>>()?;
+    let mask = ProjectionMask::roots(opened.metadata.parquet_schema(), indices);
+    opened.read(mask)
+}
+
+/// A table whose footer has been read and whose version fits.
+pub(crate) struct OpenedTable {
+    file: File,
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+    schema_version: Option<String>,
+}
+
+impl OpenedTable {
+    pub(crate) fn open(path: &Path, table: Table) -> Result<Self, StoreError> {
+        fenced(|| Self::open_unfenced(path, table))
+            .unwrap_or_else(|reason| Err(StoreError::NotParquet { action: OPENING, reason, path: path.to_path_buf() }))
+    }
+
+    fn open_unfenced(path: &Path, table: Table) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(|error| StoreError::from_io(OPENING, path, error))?;
+        let not_parquet = |error| StoreError::from_parquet(OPENING, path, error);
+        let found = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new().with_skip_arrow_metadata(true))
+            .map_err(not_parquet)?;
+        let schema_version = stated_version(found.metadata());
+        if let Some(version) = &schema_version {
+            check_major_version(version, path)?;
+        }
+        let wanted = with_dictionary_text(found.schema(), &table.schema());
+        let options = ArrowReaderOptions::new().with_schema(wanted);
+        let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options).map_err(not_parquet)?;
+        Ok(Self { file, path: path.to_path_buf(), metadata, schema_version })
+    }
+
+    /// Columns in the file.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.metadata.schema()
+    }
+
+    fn column_index(&self, column: &str) -> Result<usize, StoreError> {
+        self.schema()
+            .index_of(column)
+            .map_err(|_| StoreError::MissingColumn { column: column.to_owned(), path: self.path.clone() })
+    }
+
+    fn read(self, mask: ProjectionMask) -> Result<TableReader, StoreError> {
+        let total_rows = self.metadata.metadata().file_metadata().num_rows().try_into().unwrap_or(0);
+        let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file, self.metadata)
+            .with_batch_size(BATCH_ROWS)
+            .with_projection(mask)
+            .build()
+            .map_err(|error| StoreError::from_parquet(OPENING, &self.path, error))?;
+        Ok(TableReader { batches, path: self.path, total_rows, schema_version: self.schema_version, has_failed: false })
+    }
+}
+
+/// The schema version in a Parquet footer.
+pub(crate) fn stated_version(metadata: &ParquetMetaData) -> Option<String> {
+    let entries = metadata.file_metadata().key_value_metadata()?;
+    entries.iter().find(|entry| entry.key == SCHEMA_VERSION_KEY)?.value.clone()
+}
+
+fn check_major_version(found: &str, path: &Path) -> Result<(), StoreError> {
+    let major = |version: &str| version.split('.').next().map(str::to_owned);
+    if major(found) == major(SCHEMA_VERSION) {
+        return Ok(());
+    }
+    Err(StoreError::OtherMajorVersion { found: found.to_owned(), supported: SCHEMA_VERSION, path: path.to_path_buf() })
+}
+
+/// The file's columns, with dictionary-encoded text where the table has that and the file has text.
+fn with_dictionary_text(found: &Schema, table: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = found
+        .fields()
+        .iter()
+        .map(|field| {
+            let known = table.field_with_name(field.name()).ok().map(Field::data_type);
+            match (field.data_type(), known) {
+                (DataType::Utf8, Some(text @ DataType::Dictionary(_, _))) => {
+                    field.as_ref().clone().with_data_type(text.clone())
+                }
+                _ => field.as_ref().clone(),
+            }
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}

@@ -1,0 +1,70 @@
+//! Writing a table as Parquet.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use dwell_events::schema::Table;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+
+use crate::StoreError;
+use crate::atomic_file::{partial_path, rename_durably};
+use crate::table_layout::writer_properties;
+
+/// Encoded bytes of a row group at which it is written although it has room for more rows.
+const ROW_GROUP_LIMIT_BYTES: usize = 32 << 20;
+
+const WRITING: &str = "writing a table";
+
+/// Writes one table. Until [`TableWriter::finish`] it is `<name>.parquet.partial`, which no reader looks at.
+///
+/// Memory is bounded by one row group, however many rows are written.
+pub struct TableWriter {
+    writer: ArrowWriter<File>,
+    table: Table,
+    target: PathBuf,
+    rows: u64,
+}
+
+impl TableWriter {
+    /// Begins the table; one of the same name is replaced when this one is finished.
+    pub fn create(dir: &Path, table: Table) -> Result<Self, StoreError> {
+        let target = dir.join(table.file_name());
+        let partial = partial_path(&target);
+        let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a table", &partial, error))?;
+        // The Arrow schema in the metadata would make pandas read text as categoricals.
+        let options =
+            ArrowWriterOptions::new().with_properties(writer_properties(table)).with_skip_arrow_metadata(true);
+        let writer = ArrowWriter::try_new_with_options(file, table.schema(), options)
+            .map_err(|error| StoreError::from_parquet("creating a table", &target, error))?;
+        Ok(Self { writer, table, target, rows: 0 })
+    }
+
+    /// Adds rows; the batch must have the table's columns.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+        if batch.schema_ref().fields() != self.table.schema().fields() {
+            let reason = format!("its columns are not those of {}", self.table.name());
+            return Err(StoreError::UnfitBatch { action: WRITING, reason, path: self.target.clone() });
+        }
+        self.writer.write(batch).map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
+        if self.writer.in_progress_size() > ROW_GROUP_LIMIT_BYTES {
+            self.writer.flush().map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
+        }
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Rows written so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Writes the footer, waits for the disk, and gives the table its name. Returns the number of rows.
+    pub fn finish(self) -> Result<u64, StoreError> {
+        let file = self.writer.into_inner().map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
+        file.sync_all().map_err(|error| StoreError::from_io("syncing a table", &self.target, error))?;
+        rename_durably(&partial_path(&self.target), &self.target)?;
+        Ok(self.rows)
+    }
+}

@@ -1,0 +1,126 @@
+//! Checking a run against its manifest, and its tables against their schemas.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path};
+
+use dwell_events::schema::Table;
+
+use crate::manifest::{Manifest, ManifestFile, files_of_run, hash_file};
+use crate::table_reader::OpenedTable;
+use crate::{MANIFEST_SCHEMA_VERSION, StoreError};
+
+/// What a check of a run found. Paths are relative to the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct VerifyReport {
+    /// Files that are as the manifest says.
+    pub ok: Vec<String>,
+    /// Files with other content.
+    pub changed: Vec<ChangedFile>,
+    /// Files that are listed and not there.
+    pub missing: Vec<String>,
+    /// Files that are there and not listed.
+    pub unlisted: Vec<String>,
+    /// Tables that cannot be read as such.
+    pub table_problems: Vec<TableProblem>,
+}
+
+impl VerifyReport {
+    /// Whether every file is there, unchanged and readable. Files that are not listed do no harm.
+    pub fn is_ok(&self) -> bool {
+        self.changed.is_empty() && self.missing.is_empty() && self.table_problems.is_empty()
+    }
+}
+
+/// A file that is not what the manifest says.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ChangedFile {
+    /// Path relative to the run.
+    pub path: String,
+    /// Size in the manifest.
+    pub listed_bytes: u64,
+    /// Size now.
+    pub found_bytes: u64,
+}
+
+/// What is wrong with a table.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TableProblem {
+    /// The table.
+    pub table: Table,
+    /// In words.
+    pub problem: String,
+}
+
+/// Checks every file of the run in `dir`.
+///
+/// Fails only if there is no manifest to check against or a file cannot be read; what is wrong with the run is
+/// in the report.
+pub fn verify(dir: &Path) -> Result<VerifyReport, StoreError> {
+    let manifest = Manifest::read(dir)?;
+    check_manifest_version(&manifest, dir)?;
+    let mut report = VerifyReport::default();
+    for file in &manifest.files {
+        check_file(dir, file, &mut report)?;
+    }
+    let listed: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
+    report.unlisted = files_of_run(dir)?.into_iter().filter(|path| !listed.contains(path.as_str())).collect();
+    for table in Table::ALL {
+        if dir.join(table.file_name()).is_file() {
+            report.table_problems.extend(table_problem(dir, table));
+        }
+    }
+    Ok(report)
+}
+
+fn check_manifest_version(manifest: &Manifest, dir: &Path) -> Result<(), StoreError> {
+    let major = |version: &str| version.split('.').next().map(str::to_owned);
+    if major(&manifest.manifest_schema_version) == major(MANIFEST_SCHEMA_VERSION) {
+        return Ok(());
+    }
+    Err(StoreError::OtherMajorVersion {
+        found: manifest.manifest_schema_version.clone(),
+        supported: MANIFEST_SCHEMA_VERSION,
+        path: dir.join(crate::run_dir::MANIFEST_FILE),
+    })
+}
+
+fn check_file(dir: &Path, listed: &ManifestFile, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let path = dir.join(&listed.path);
+    // A manifest from elsewhere must not make us read outside of the run.
+    let is_inside = Path::new(&listed.path).components().all(|part| matches!(part, Component::Normal(_)));
+    if !is_inside || !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+        report.missing.push(listed.path.clone());
+        return Ok(());
+    }
+    let (found_bytes, sha256) = hash_file(&path)?;
+    if found_bytes == listed.size_bytes && sha256 == listed.sha256 {
+        report.ok.push(listed.path.clone());
+    } else {
+        report.changed.push(ChangedFile { path: listed.path.clone(), listed_bytes: listed.size_bytes, found_bytes });
+    }
+    Ok(())
+}
+
+fn table_problem(dir: &Path, table: Table) -> Option<TableProblem> {
+    let problem = match OpenedTable::open(&dir.join(table.file_name()), table) {
+        Err(error) => error.to_string(),
+        Ok(opened) => {
+            let schema = table.schema();
+            let differing: Vec<&str> = schema
+                .fields()
+                .iter()
+                .filter(|field| {
+                    opened.schema().field_with_name(field.name()).map(|found| found.data_type()).ok()
+                        != Some(field.data_type())
+                })
+                .map(|field| field.name().as_str())
+                .collect();
+            if differing.is_empty() {
+                return None;
+            }
+            format!("columns that are missing or of another type: {}", differing.join(", "))
+        }
+    };
+    Some(TableProblem { table, problem })
+}

@@ -1,0 +1,104 @@
+//! A full disk is a clear error and destroys nothing. Needs the right to mount a small tmpfs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use arrow_array::RecordBatch;
+use dwell_events::Hint;
+use dwell_events::schema::{Table, memory};
+use dwell_store::{
+    RawCompression, RawReader, RawWriter, RecordsBuilder, StoreError, StreamEnd, TableWriter, records_schema,
+    write_bytes_atomically,
+};
+
+/// A file system of 256 KiB; unmounted when dropped.
+struct SmallDisk {
+    dir: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// `None`, with the reason printed, where mounting is not possible.
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(dir.path()).output();
+        match status {
+            Ok(output) if output.status.success() => Some(Self { dir }),
+            Ok(output) => {
+                eprintln!("skipped: cannot mount a tmpfs: {}", String::from_utf8_lossy(&output.stderr).trim());
+                None
+            }
+            Err(error) => {
+                eprintln!("skipped: cannot run mount: {error}");
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.dir.path()).status();
+    }
+}
+
+fn records(sequence: u64) -> RecordBatch {
+    let mut builder = RecordsBuilder::new();
+    builder.push(sequence, 1, 2, &[7; 30_000]);
+    builder.finish_batch()
+}
+
+fn read_back(path: &Path) -> (usize, Option<StreamEnd>) {
+    let mut reader = RawReader::open(path).unwrap();
+    let batches = reader.by_ref().map(Result::unwrap).count();
+    (batches, reader.end())
+}
+
+#[test]
+fn a_raw_stream_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    std::fs::write(disk.path("ballast"), [0; 100_000]).unwrap();
+    let path = disk.path("records.arrows");
+    let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
+    let mut written = 0;
+    let error = loop {
+        writer.write(&records(written)).unwrap();
+        match writer.flush() {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert!(error.hints()[0].contains("df -h"));
+    assert_eq!(read_back(&path), (written as usize, Some(StreamEnd::Open)));
+    std::fs::remove_file(disk.path("ballast")).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(read_back(&path), (written as usize + 1, Some(StreamEnd::Finished)));
+}
+
+#[test]
+fn a_table_on_a_full_disk_never_gets_its_name() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    std::fs::write(disk.path("ballast"), [0; 258_048]).unwrap();
+    let mut writer = TableWriter::create(disk.dir.path(), Table::Memory).unwrap();
+    let rows: Vec<memory::MemoryRow> = (0..20_000_u64)
+        .map(|index| memory::MemoryRow { rss_bytes: index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Default::default() })
+        .collect();
+    let outcome = writer.write(&memory::batch(&rows)).and_then(|()| writer.finish());
+    assert!(matches!(outcome, Err(StoreError::NoSpace { .. })), "{outcome:?}");
+    assert!(!disk.path("memory.parquet").exists());
+}
+
+#[test]
+fn a_json_file_on_a_full_disk_keeps_its_old_content() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let path = disk.path("metadata.json");
+    write_bytes_atomically(&path, b"old").unwrap();
+    let error = write_bytes_atomically(&path, &vec![1; 500_000]).unwrap_err();
+    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert!(!disk.path("metadata.json.partial").exists());
+}

@@ -1,0 +1,103 @@
+//! Making, opening and marking run directories.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use dwell_events::Hint;
+use dwell_store::{RunDir, RunState, StoreError, ensure_space};
+
+#[test]
+fn a_new_run_is_marked_as_being_recorded_and_opens_again() {
+    let root = tempfile::tempdir().unwrap();
+    let run = RunDir::create(root.path(), "tiny", "20260203T040506Z-abcdef").unwrap();
+    assert!(run.raw_stream("records").ends_with("tiny/20260203T040506Z-abcdef/raw/records.arrows"));
+    run.set_state(RunState::Building).unwrap();
+    let opened = RunDir::open(run.path()).unwrap();
+    assert_eq!((opened.model_id(), opened.run_id()), ("tiny", "20260203T040506Z-abcdef"));
+    let marker = opened.marker().unwrap().unwrap();
+    assert_eq!((marker.state, marker.observer_pid), (RunState::Building, std::process::id()));
+    assert!(!marker.state.is_final());
+}
+
+#[test]
+fn a_run_directory_that_exists_is_refused_with_a_hint() {
+    let root = tempfile::tempdir().unwrap();
+    RunDir::create(root.path(), "tiny", "one").unwrap();
+    let error = RunDir::create(root.path(), "tiny", "one").unwrap_err();
+    assert!(error.to_string().starts_with("creating a run directory found that it exists already: \""), "{error}");
+    assert!(error.hints()[0].starts_with("choose another run id"));
+}
+
+#[test]
+fn fresh_runs_never_share_a_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let first = RunDir::create_fresh(root.path(), "tiny").unwrap();
+    let second = RunDir::create_fresh(root.path(), "tiny").unwrap();
+    assert_ne!(first.path(), second.path());
+}
+
+#[test]
+fn names_that_would_leave_the_results_directory_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["", "..", "a/b", "/etc", "-rf", ".hidden", "a\nb"] {
+        let error = RunDir::create(root.path(), name, "one").unwrap_err();
+        assert!(matches!(error, StoreError::UnusableName { what: "model id", .. }), "{name:?}: {error}");
+    }
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_is_no_run_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(matches!(RunDir::open(root.path()), Err(StoreError::NotARun { .. })));
+    assert!(matches!(RunDir::open(&root.path().join("absent")), Err(StoreError::NotFound { .. })));
+    let file = root.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(matches!(RunDir::open(&file), Err(StoreError::NotARun { .. })));
+}
+
+#[test]
+fn a_directory_with_tables_from_elsewhere_opens_under_its_own_name() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("other-model").join("run-1");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("trace.parquet"), "").unwrap();
+    let run = RunDir::open(&dir).unwrap();
+    assert_eq!((run.model_id(), run.run_id()), ("other-model", "run-1"));
+    assert_eq!(run.marker().unwrap(), None);
+}
+
+#[test]
+fn a_damaged_state_marker_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let run = RunDir::create(root.path(), "tiny", "one").unwrap();
+    fs::write(run.raw().join("STATE"), "{").unwrap();
+    let error = RunDir::open(run.path()).unwrap_err();
+    assert!(error.to_string().starts_with("reading the state of a run found JSON that does not fit"), "{error}");
+}
+
+#[test]
+fn a_results_directory_that_may_not_be_written_is_a_permission_error() {
+    let root = tempfile::tempdir().unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::create_dir(root.path().join("probe")).is_ok() {
+        // Permission bits do not bind this user; sysfs refuses everyone.
+        let error = RunDir::create(Path::new("/sys/kernel"), "tiny", "one").unwrap_err();
+        assert!(matches!(error, StoreError::PermissionDenied { .. }), "{error}");
+        return;
+    }
+    let error = RunDir::create(root.path(), "tiny", "one").unwrap_err();
+    assert!(matches!(error, StoreError::PermissionDenied { .. }), "{error}");
+    assert!(error.hints()[0].contains("ls -ld"));
+}
+
+#[test]
+fn too_little_free_space_is_refused_with_both_numbers() {
+    let root = tempfile::tempdir().unwrap();
+    ensure_space(root.path(), 1).unwrap();
+    let error = ensure_space(root.path(), u64::MAX).unwrap_err();
+    let StoreError::NotEnoughSpace { available_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
+    assert!(*available_bytes > 0 && *needed_bytes == u64::MAX);
+    assert!(error.hints()[0].contains("df -h"));
+}
