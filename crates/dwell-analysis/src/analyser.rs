@@ -74,9 +74,13 @@ impl Analyser {
     /// period and source where they are. Nothing of the batch is taken if there is an error.
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         let batch = TraceBatch::new(batch, &mut self.names)?;
+        let mut basis = self.basis;
         for row in 0..batch.rows() {
-            self.push_access(&batch.access(row));
+            let access = batch.access(row);
+            basis = basis.max(access.basis);
+            self.push_access(&access);
         }
+        self.basis = basis;
         Ok(())
     }
 
@@ -99,7 +103,6 @@ impl Analyser {
 
     fn push_access(&mut self, access: &Access) {
         self.trace_rows += 1;
-        self.basis = self.basis.max(access.basis);
         self.widen_window(access.timestamp_ns);
         let is_in_order = self.options.row_order == RowOrder::Ascending;
         match &mut self.collector {

@@ -148,6 +148,9 @@ pub(crate) struct RunArgs {
     /// File with the prompt; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt_file: Option<PathBuf>,
+    /// File with a JSON list of actions (prompt, generate, remove, copy, shift) to do instead of one prompt.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "max_tokens"])]
+    pub(crate) actions: Option<PathBuf>,
     /// Most tokens to generate, per sequence.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) max_tokens: u32,

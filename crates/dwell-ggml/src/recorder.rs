@@ -115,7 +115,6 @@ impl Recorder {
             resolution: options.resolution as u8,
             way_in: options.way_in.to_owned(),
             program: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
-            graph_counters_address: ring.graph_counters_address(),
         };
         let recorder = Self {
             api,

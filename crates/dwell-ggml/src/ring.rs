@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! offset  0  magic "DWELLRNG" · version u32 · producer pid u32 · capacity u64 · observer pid u32 · mapped at u64
-//!       128  head u64: bytes ever written        (stored by the producer)
-//!       192  tail u64: bytes ever taken out      (stored by the observer)
-//!       256  graphs begun u64 · graphs ended u64 (stored by the producer around each computation)
-//!       320  closed u32 · blocked ns u64
+//!        64  head u64: bytes ever written        (stored by the producer)
+//!       128  tail u64: bytes ever taken out      (stored by the observer)
+//!       192  graphs begun u64 · graphs ended u64 (stored by the producer around each computation)
+//!       256  closed u32 · blocked ns u64
 //!      4096  data, `capacity` bytes
 //! ```
 //!
@@ -196,11 +196,6 @@ impl Producer {
         Ok(Self { mapping, observer_pid })
     }
 
-    /// Address at which the count of graphs begun is stored; the count of graphs ended follows it.
-    pub fn graph_counters_address(&self) -> u64 {
-        self.mapping.header().graphs.0.as_ptr() as u64
-    }
-
     /// Says that a graph is about to be computed. It is a plain store, visible to an instruction-level tracer.
     pub fn mark_graph_begun(&self) {
         self.mapping.header().graphs.0[0].fetch_add(1, Ordering::Relaxed);
@@ -327,6 +322,11 @@ impl Consumer {
     /// Process that writes.
     pub fn producer_pid(&self) -> u32 {
         self.mapping.header().producer_pid
+    }
+
+    /// Where the producer stores the counts of graphs begun and, 8 bytes on, ended, in its own address space.
+    pub fn graph_counters_address(&self) -> u64 {
+        self.mapping.header().mapped_at + std::mem::offset_of!(Header, graphs) as u64
     }
 
     /// Bytes that wait to be taken out.

@@ -120,8 +120,6 @@ pub struct Hello {
     pub way_in: String,
     /// Program that is recorded.
     pub program: String,
-    /// Address of the counters that are stored to around each graph (see [`crate::ring`]).
-    pub graph_counters_address: u64,
 }
 
 impl Hello {
@@ -133,7 +131,6 @@ impl Hello {
         out.put_u8(self.resolution);
         out.put_text(&self.way_in);
         out.put_text(&self.program);
-        out.put_u64(self.graph_counters_address);
         out
     }
 
@@ -146,7 +143,6 @@ impl Hello {
             resolution: take.u8()?,
             way_in: take.text()?,
             program: take.text()?,
-            graph_counters_address: take.u64()?,
         })
     }
 }

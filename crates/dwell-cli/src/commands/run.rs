@@ -68,13 +68,8 @@ fn interruption_flag() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 fn request(args: &RunArgs, model: &Model, file: &GgufFile) -> anyhow::Result<RunRequest> {
-    let sequences: Vec<i32> = (0..args.parallel as i32).collect();
-    let actions = vec![
-        Action::Prompt { text: prompt(args)?, sequences: sequences.clone() },
-        Action::Generate { max_tokens: args.max_tokens, sequences },
-    ];
     Ok(RunRequest {
-        job: Job { options: engine_options(args, model, file), actions },
+        job: Job { options: engine_options(args, model, file), actions: actions(args)? },
         model_id: model.id.clone(),
         is_traced: args.collect.contains(&CollectorArg::TensorOps),
         sample_interval: Duration::from_millis(args.sample_interval_ms),
@@ -113,6 +108,23 @@ fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptio
             ResolutionArg::Op => TimeResolution::Op,
         },
     }
+}
+
+/// One prompt and what follows it, or the actions of a file.
+fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
+    let Some(path) = &args.actions else {
+        let sequences: Vec<i32> = (0..args.parallel as i32).collect();
+        return Ok(vec![
+            Action::Prompt { text: prompt(args)?, sequences: sequences.clone() },
+            Action::Generate { max_tokens: args.max_tokens, sequences },
+        ]);
+    };
+    let unreadable = |reason: String| {
+        let failure = Failure::new(format!("reading the actions failed with {reason}: {path:?}"));
+        failure.hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    Ok(serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?)
 }
 
 fn prompt(args: &RunArgs) -> anyhow::Result<String> {

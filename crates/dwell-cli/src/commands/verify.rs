@@ -26,7 +26,10 @@ fn report_text(report: &VerifyReport) -> String {
     list("changed", report.changed.iter().map(|file| file.path.clone()).collect());
     list("missing", report.missing.clone());
     list("unlisted", report.unlisted.clone());
-    list("unfit", report.table_problems.iter().map(|table| format!("{}: {}", table.table.name(), table.problem)).collect());
+    list(
+        "unfit",
+        report.table_problems.iter().map(|table| format!("{}: {}", table.table.name(), table.problem)).collect(),
+    );
     text.push_str(&format!("{} files are as the manifest says\n", count(report.ok.len() as u64)));
     text
 }

@@ -1,0 +1,352 @@
+//! An independent witness: every byte of weights, KV cache and activations that valgrind saw a computation load or store
+//! is in the trace, and nothing else is.
+//!
+//! `valgrind --tool=lackey --trace-mem=yes` prints every access of the worker. The recorder stores to two counters right
+//! before and right after each computation; their addresses are in the ring's header, so the accesses in between can be
+//! cut out and compared with the rows of that step.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt16Type;
+use common::{Run, Workplace, skip, text_of};
+use dwell_events::engine::EngineEvent;
+use dwell_events::schema::Table;
+use dwell_ggml::ring::Consumer;
+use dwell_ggml::wire::{Graph, Kind};
+use dwell_gguf::{MakeArchitecture, MakeSpec, WeightType};
+use dwell_store::RawReader;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// A set of bytes, kept as a bitmap per page.
+#[derive(Default, Clone)]
+struct ByteSet {
+    pages: HashMap<u64, Box<[u64; 64]>>,
+}
+
+impl ByteSet {
+    fn insert(&mut self, address: u64, size_bytes: u64) {
+        for byte in address..address + size_bytes {
+            let page = self.pages.entry(byte / PAGE_BYTES).or_insert_with(|| Box::new([0; 64]));
+            let bit = byte % PAGE_BYTES;
+            page[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+    }
+
+    fn extend(&mut self, other: &ByteSet) {
+        for (&page, words) in &other.pages {
+            let own = self.pages.entry(page).or_insert_with(|| Box::new([0; 64]));
+            own.iter_mut().zip(words.iter()).for_each(|(own, other)| *own |= other);
+        }
+    }
+
+    fn contains(&self, byte: u64) -> bool {
+        let bit = byte % PAGE_BYTES;
+        self.pages.get(&(byte / PAGE_BYTES)).is_some_and(|page| page[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
+    }
+
+    /// Bytes of the ranges that are in one set and not in the other: (only here, only there, both).
+    fn compare(&self, other: &ByteSet, ranges: &[(u64, u64)]) -> (Vec<u64>, Vec<u64>, u64) {
+        let (mut only_here, mut only_there, mut both) = (Vec::new(), Vec::new(), 0);
+        for &(begin, end) in ranges {
+            for byte in begin..end {
+                match (self.contains(byte), other.contains(byte)) {
+                    (true, false) => only_here.push(byte),
+                    (false, true) => only_there.push(byte),
+                    (true, true) => both += 1,
+                    (false, false) => {}
+                }
+            }
+        }
+        (only_here, only_there, both)
+    }
+}
+
+/// What one computation touched.
+#[derive(Default, Clone)]
+struct Touched {
+    loads: ByteSet,
+    stores: ByteSet,
+}
+
+impl Touched {
+    fn extend(&mut self, other: &Touched) {
+        self.loads.extend(&other.loads);
+        self.stores.extend(&other.stores);
+    }
+}
+
+/// Reads lackey's lines and keeps what happened between the stores to the two counters.
+fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
+    let mut reader = BufReader::with_capacity(1 << 20, File::open(fifo).unwrap());
+    let mut counters = None;
+    let mut windows: Vec<Touched> = Vec::new();
+    let mut is_inside = false;
+    let mut lines_until_look = 0u32;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).unwrap() == 0 {
+            return windows;
+        }
+        if counters.is_none() {
+            // The worker makes its ring long before its first computation; look for it now and then.
+            if lines_until_look == 0 {
+                lines_until_look = 20_000;
+                counters = ring_in(raw_dir).map(|ring| ring.graph_counters_address());
+            }
+            lines_until_look -= 1;
+        }
+        let Some((kind, address, size_bytes)) = parse_line(&line) else { continue };
+        match counters {
+            Some(begun) if kind != b'L' && address == begun => {
+                windows.push(Touched::default());
+                is_inside = true;
+            }
+            Some(begun) if kind != b'L' && address == begun + 8 => is_inside = false,
+            _ if is_inside => {
+                let window = windows.last_mut().unwrap();
+                if kind != b'S' {
+                    window.loads.insert(address, size_bytes);
+                }
+                if kind != b'L' {
+                    window.stores.insert(address, size_bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn ring_in(raw_dir: &Path) -> Option<Consumer> {
+    let entries = fs::read_dir(raw_dir).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|end| end == "ring")).find_map(|path| Consumer::open(&path).ok())
+}
+
+/// ` L 1ffeffe7e0,8`; instruction lines begin with `I` and are left out.
+fn parse_line(line: &[u8]) -> Option<(u8, u64, u64)> {
+    let [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] = line else { return None };
+    let text = std::str::from_utf8(rest).ok()?.trim_end();
+    let (address, size) = text.split_once(',')?;
+    Some((*kind, u64::from_str_radix(address, 16).ok()?, size.parse().ok()?))
+}
+
+/// The step of each computation, and the compute buffers, from the raw stream.
+fn computations(run: &Run) -> (Vec<u32>, Vec<(u64, u64)>) {
+    let (mut steps, mut current) = (Vec::new(), 0);
+    let mut compute_buffers = BTreeMap::new();
+    for batch in RawReader::open(&run.dir.join("raw/tensor_ops.arrows")).unwrap().map(Result::unwrap) {
+        let (kinds, payloads) = (batch.column(1).as_primitive::<UInt16Type>(), batch.column(3).as_binary::<i32>());
+        for (kind, payload) in kinds.values().iter().zip(payloads.iter().flatten()) {
+            match Kind::from_number(*kind) {
+                Some(Kind::Step) => steps.push(current),
+                Some(Kind::Engine) => {
+                    if let EngineEvent::BatchBegins { step, .. } = serde_json::from_slice(payload).unwrap() {
+                        current = step;
+                    }
+                }
+                Some(Kind::Graph) => {
+                    for buffer in Graph::decode(payload).unwrap().buffers.iter().filter(|buffer| buffer.usage == 2) {
+                        compute_buffers.insert(buffer.base, buffer.base + buffer.size_bytes);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    (steps, compute_buffers.into_iter().collect())
+}
+
+fn claimed_by_step(run: &Run) -> BTreeMap<u32, Touched> {
+    let mut claimed: BTreeMap<u32, Touched> = BTreeMap::new();
+    for access in run.accesses() {
+        let Some(step) = access.step else { continue };
+        let touched = claimed.entry(step).or_default();
+        let set = if access.is_store { &mut touched.stores } else { &mut touched.loads };
+        set.insert(access.address, access.size_bytes);
+    }
+    claimed
+}
+
+fn regions(run: &Run, region_type: &str) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    for batch in run.batches(Table::RegionMap) {
+        for row in 0..batch.num_rows() {
+            if common::text(&batch, "region_type", row) == region_type {
+                let address = common::wide(&batch, "address", row);
+                ranges.push((address, address + common::wide(&batch, "size_bytes", row)));
+            }
+        }
+    }
+    ranges.sort_unstable();
+    ranges.dedup();
+    ranges
+}
+
+/// Runs a model under lackey and compares, step by step.
+fn check(name: &str, spec: MakeSpec, arguments: &[&str]) {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip(name, "valgrind is not installed");
+    }
+    if std::env::var_os("DWELL_QUICK").is_some() {
+        return skip(name, "an instruction-level trace takes a minute");
+    }
+    let place = Workplace::new();
+    let model = place.model(spec);
+    let fifo = place.path().join("lackey");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let wrapper = format!("valgrind --tool=lackey --trace-mem=yes --basic-counts=no --log-file={}", fifo.display());
+    let raw_dir: PathBuf = place.opened_run(&model).dir.join("raw");
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || read_lackey(&fifo, &raw_dir)
+    });
+    let mut command = place.run_command(&model, arguments);
+    let output = command.env("DWELL_WORKER_WRAPPER", wrapper).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", text_of(&output));
+    let windows = reader.join().unwrap();
+    let run = place.opened_run(&model);
+    compare(name, &run, &windows);
+}
+
+fn compare(name: &str, run: &Run, windows: &[Touched]) {
+    let (steps, compute_buffers) = computations(run);
+    assert_eq!(steps.len(), windows.len(), "{name}: computations recorded and seen by valgrind");
+    let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
+    for (&step, window) in steps.iter().zip(windows) {
+        observed.entry(step).or_default().extend(window);
+    }
+    let claimed = claimed_by_step(run);
+    assert_eq!(claimed.keys().collect::<Vec<_>>(), observed.keys().collect::<Vec<_>>(), "{name}: steps");
+    assert!(claimed.len() >= 3, "{name}: a prompt and two decoded tokens at least");
+    let areas =
+        [("weight", regions(run, "weight")), ("kv_cache", regions(run, "kv_cache")), ("compute", compute_buffers)];
+    for (step, claimed) in &claimed {
+        for (area, ranges) in &areas {
+            let pairs =
+                [("loads", &claimed.loads, &observed[step].loads), ("stores", &claimed.stores, &observed[step].stores)];
+            for (what, claimed, observed) in pairs {
+                let (only_claimed, only_observed, both) = claimed.compare(observed, ranges);
+                assert!(
+                    only_claimed.is_empty() && only_observed.is_empty(),
+                    "{name}: step {step}, {area} {what}: {both} bytes agree, {} claimed only (first {:x?}), {} observed \
+                     only (first {:x?}) of {ranges:x?}",
+                    only_claimed.len(),
+                    only_claimed.first(),
+                    only_observed.len(),
+                    only_observed.first(),
+                );
+                let must_touch = *area != "weight" || what == "loads";
+                assert!(both > 0 || !must_touch, "{name}: step {step}, {area} {what}: nothing to compare");
+            }
+        }
+    }
+}
+
+fn tiny(weight_type: WeightType) -> MakeSpec {
+    MakeSpec {
+        layers: 1,
+        embedding: 64,
+        heads: 2,
+        kv_heads: 1,
+        feed_forward: 128,
+        vocabulary: 320,
+        weight_type,
+        ..MakeSpec::default()
+    }
+}
+
+fn wide_rows(weight_type: WeightType) -> MakeSpec {
+    MakeSpec { embedding: 256, heads: 4, kv_heads: 2, feed_forward: 256, ..tiny(weight_type) }
+}
+
+const SHORT: [&str; 4] = ["--prompt", "abc", "--max-tokens", "3"];
+
+#[test]
+fn f16_weights() {
+    check("f16_weights", tiny(WeightType::F16), &SHORT);
+}
+
+#[test]
+fn q4_k_weights() {
+    check("q4_k_weights", wide_rows(WeightType::Q4_K), &[&SHORT[..], &["--repack", "off"]].concat());
+}
+
+#[test]
+fn repacked_q4_k_weights() {
+    check("repacked_q4_k_weights", wide_rows(WeightType::Q4_K), &SHORT);
+}
+
+#[test]
+fn q8_0_weights_and_q8_0_cache() {
+    check("q8_0_weights_and_q8_0_cache", wide_rows(WeightType::Q8_0), &[&SHORT[..], &["--kv-type", "q8_0"]].concat());
+}
+
+#[test]
+fn q4_0_weights_and_q4_0_cache_without_mmap() {
+    let arguments = [&SHORT[..], &["--kv-type", "q4_0", "--mmap", "off"]].concat();
+    check("q4_0_weights_and_q4_0_cache_without_mmap", wide_rows(WeightType::Q4_0), &arguments);
+}
+
+#[test]
+fn attention_in_separate_operations() {
+    let arguments = [&SHORT[..], &["--flash-attention", "off"]].concat();
+    check("attention_in_separate_operations", tiny(WeightType::F16), &arguments);
+}
+
+#[test]
+fn a_prompt_of_seventy_tokens() {
+    let prompt = "x".repeat(69);
+    check("a_prompt_of_seventy_tokens", tiny(WeightType::F16), &["--prompt", &prompt, "--max-tokens", "3"]);
+}
+
+#[test]
+fn a_mixture_of_experts() {
+    let spec = MakeSpec { experts: 8, experts_used: 2, ..tiny(WeightType::F16) };
+    check("a_mixture_of_experts", spec, &SHORT);
+}
+
+#[test]
+fn sliding_window_layers() {
+    let spec = MakeSpec {
+        architecture: MakeArchitecture::Gemma3,
+        layers: 6,
+        window: Some(8),
+        head_dim: Some(32),
+        ..tiny(WeightType::F16)
+    };
+    check("sliding_window_layers", spec, &["--prompt", "abcdefghijkl", "--max-tokens", "4"]);
+}
+
+#[test]
+fn two_sequences_in_one_pool() {
+    let arguments = [&SHORT[..], &["--parallel", "2", "--kv-unified"]].concat();
+    check("two_sequences_in_one_pool", tiny(WeightType::F16), &arguments);
+}
+
+#[test]
+fn two_sequences_with_a_stream_each() {
+    let arguments = [&SHORT[..], &["--parallel", "2", "--context-length", "512"]].concat();
+    check("two_sequences_with_a_stream_each", tiny(WeightType::F16), &arguments);
+}
+
+#[test]
+fn removal_reuse_and_shift_of_cells() {
+    let actions = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"[
+        {"do": "prompt", "text": "abcdefgh", "sequences": [0]},
+        {"do": "generate", "max_tokens": 2, "sequences": [0]},
+        {"do": "remove", "sequence": 0, "from": 3, "to": 6},
+        {"do": "shift", "sequence": 0, "from": 6, "to": -1, "delta": -3},
+        {"do": "generate", "max_tokens": 3, "sequences": [0]}
+    ]"#;
+    fs::write(actions.path(), text).unwrap();
+    check("removal_reuse_and_shift_of_cells", tiny(WeightType::F16), &["--actions", actions.path().to_str().unwrap()]);
+}
