@@ -86,8 +86,8 @@ impl Analyser {
 
     /// Takes rows of `kv_block_lifecycle`; an empty batch says that the run has no KV blocks.
     ///
-    /// Needs address, write_ns, last_read_ns, evict_ns and total_reads; takes bytes (else 1 a block), updates, layer
-    /// and kind where they are. The definitions of mrm-trace do not use it.
+    /// Needs address, write_ns, last_read_ns, evict_ns and total_reads; takes bytes (else 1 a block), layer and kind
+    /// where they are. The definitions of mrm-trace do not use it.
     pub fn push_kv_lifecycle(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         if self.trace_rows > 0 {
             return Err(AnalysisError::LifecycleAfterTrace);

@@ -44,7 +44,7 @@ impl KvTensor {
         let was_known = self.blocks.contains_key(&life.address);
         let (bytes, is_rewritten) = self.blocks.entry(life.address).or_default();
         *bytes = life.bytes.max(*bytes);
-        *is_rewritten |= was_known || life.updates > 0;
+        *is_rewritten |= was_known;
     }
 
     /// Bytes of the blocks, by how often they were written.

@@ -157,3 +157,65 @@ pub(crate) fn bytes_outside(ranges: impl Iterator<Item = ByteRange>, taken: &[By
         })
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_set_of_ranges_holds_the_same_bytes_as_a_list_of_flags(
+            inserts in prop::collection::vec((0u64..60, 1u64..12), 0..30),
+        ) {
+            let mut set = RangeSet::default();
+            let mut flags = [false; 80];
+            for (start, size) in inserts {
+                let range = (start, start + size);
+                let bytes = start as usize..(start + size) as usize;
+                let new = flags[bytes.clone()].iter().filter(|flag| !**flag).count() as u64;
+                prop_assert_eq!(set.covers(range), new == 0);
+                prop_assert_eq!(set.overlaps(range).iter().map(|(from, to)| to - from).sum::<u64>(), size - new);
+                prop_assert_eq!(set.insert(range), new);
+                flags[bytes].fill(true);
+            }
+            prop_assert_eq!(set.byte_count(), flags.iter().filter(|flag| **flag).count() as u64);
+            let ranges: Vec<ByteRange> = set.iter().collect();
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+
+        #[test]
+        fn coverage_depth_is_the_same_as_counted_by_byte(
+            ranges in prop::collection::vec((0u64..40, 1u64..12), 0..20),
+            depth in 1u32..4,
+        ) {
+            let mut counts = [0u32; 60];
+            ranges.iter().for_each(|&(start, size)| {
+                counts[start as usize..(start + size) as usize].iter_mut().for_each(|count| *count += 1);
+            });
+            let covered = covered_at_least(depth, ranges.iter().map(|&(start, size)| (start, start + size)));
+            prop_assert_eq!(byte_count(&covered), counts.iter().filter(|count| **count >= depth).count() as u64);
+            let outside = bytes_outside([(0, 60)].into_iter(), &covered);
+            prop_assert_eq!(outside, 60 - byte_count(&covered));
+        }
+    }
+
+    #[test]
+    fn a_byte_counts_as_restored_from_its_second_store_on() {
+        let mut footprint = Footprint::default();
+        footprint.store((0, 8));
+        footprint.store((4, 12));
+        footprint.load((20, 24));
+        assert_eq!(footprint.stored.byte_count(), 12);
+        assert_eq!(footprint.restored.iter().collect::<Vec<_>>(), vec![(4, 8)]);
+        assert_eq!(footprint.touched.byte_count(), 16);
+    }
+
+    #[test]
+    fn a_page_that_two_ranges_share_counts_once() {
+        assert_eq!(page_count([(0, 1), (100, 5000), (8191, 8193)].into_iter()), 3);
+        assert_eq!(page_count([(u64::MAX - 1, u64::MAX)].into_iter()), 1);
+        assert_eq!(page_count(std::iter::empty()), 0);
+    }
+}

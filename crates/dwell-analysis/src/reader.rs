@@ -113,7 +113,6 @@ pub(crate) struct BlockLife {
     pub(crate) is_evicted: bool,
     pub(crate) reads: u64,
     pub(crate) bytes: u64,
-    pub(crate) updates: u64,
     /// Layer and whether it is a key; none where the table does not say.
     pub(crate) tensor: Option<(u64, bool)>,
     pub(crate) basis: Basis,
@@ -128,7 +127,6 @@ pub(crate) struct LifecycleBatch {
     reads: ScalarBuffer<u64>,
     /// Absent from files of mrm-trace, whose blocks are pages.
     bytes: Option<ScalarBuffer<u64>>,
-    updates: Option<ScalarBuffer<u64>>,
     layers: Option<Numbers>,
     is_key: Option<Vec<bool>>,
 }
@@ -147,7 +145,6 @@ impl LifecycleBatch {
             evictions_ns: numbers("evict_ns")?,
             reads: numbers("total_reads")?.without_nulls("total_reads")?,
             bytes: optional("bytes")?,
-            updates: optional("updates")?,
             layers: batch.column_by_name("layer").map(|array| Numbers::new(array, "layer")).transpose()?,
             is_key: batch
                 .column_by_name("kind")
@@ -171,7 +168,6 @@ impl LifecycleBatch {
             is_evicted: self.evictions_ns.get(row).is_some(),
             reads: self.reads[row],
             bytes: self.bytes.as_ref().map_or(1, |bytes| bytes[row]),
-            updates: self.updates.as_ref().map_or(0, |updates| updates[row]),
             tensor: layer.zip(is_key),
             basis: if self.bytes.is_some() { Basis::Exact } else { Basis::Page },
         }

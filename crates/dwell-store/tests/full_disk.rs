@@ -1,5 +1,7 @@
 //! A full disk is a clear error and destroys nothing. Needs the right to mount a small tmpfs.
 
+#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

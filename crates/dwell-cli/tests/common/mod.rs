@@ -37,7 +37,11 @@ impl Workplace {
     pub fn run_command(&self, model: &Path, arguments: &[&str]) -> Command {
         let mut command = dwell();
         command.arg("run").arg("--model").arg(model).arg("--output").arg(self.path().join("results"));
-        command.args(["--run-id", "run", "--threads", "1", "--context-length", "256"]).args(arguments);
+        command.args(["--run-id", "run", "--threads", "1"]);
+        if !arguments.contains(&"--context-length") {
+            command.args(["--context-length", "256"]);
+        }
+        command.args(arguments);
         command
     }
 
@@ -182,7 +186,11 @@ pub fn optional<T: arrow_array::types::ArrowPrimitiveType>(
 }
 
 pub fn text(batch: &RecordBatch, name: &str, row: usize) -> String {
-    column(batch, name).as_string::<i32>().value(row).to_owned()
+    let column = column(batch, name);
+    if let Some(words) = column.as_dictionary_opt::<Int32Type>() {
+        return words.values().as_string::<i32>().value(words.key(row).unwrap()).to_owned();
+    }
+    column.as_string::<i32>().value(row).to_owned()
 }
 
 /// Notes that a test could not run here. The caller returns afterwards; `make test` counts these lines.

@@ -1,0 +1,268 @@
+//! Worked examples of every metric by dwell's definitions.
+
+mod support;
+
+use dwell_analysis::{Basis, Options, RowOrder, SuitabilityClass, SuitabilityThresholds};
+use dwell_events::RegionType;
+use dwell_events::schema::kv_block_lifecycle::KvBlockRow as KvBlock;
+use dwell_events::schema::trace::TraceRow;
+use support::{BLOCK, ROW, S, analyse, dwell, load, of_type, store};
+
+#[test]
+fn a_life_goes_from_a_store_to_the_last_load_before_the_next_store() {
+    let rows = [
+        store(0, 0x1000, 8),
+        load(S, 0x1000, 8),
+        load(3 * S, 0x1000, 8),
+        store(10 * S, 0x1000, 8),
+        load(11 * S, 0x1000, 8),
+    ];
+    let report = dwell(&rows);
+    let retention = &of_type(&report, "activation").retention;
+    assert_eq!(retention.p50_s, Some(1.0));
+    assert_eq!(retention.p99_s, Some(3.0));
+    assert_eq!(retention.mean_s, Some(2.0));
+    assert_eq!(retention.max_s, Some(3.0));
+    assert_eq!(retention.life_bytes, Some(16));
+    assert_eq!(retention.censored_share, Some(0.5));
+    assert_eq!(retention.basis, Basis::Exact);
+}
+
+#[test]
+fn lives_weigh_as_much_as_their_bytes() {
+    let rows = [store(0, 0x1000, 900), store(0, 0x2000, 100), load(S, 0x1000, 900), load(9 * S, 0x2000, 100)];
+    let retention = of_type(&dwell(&rows), "activation").retention.clone();
+    assert_eq!((retention.p50_s, retention.p90_s, retention.p99_s), (Some(1.0), Some(1.0), Some(9.0)));
+    assert_eq!(retention.mean_s, Some(1.8));
+}
+
+#[test]
+fn a_load_of_a_part_prolongs_the_life_of_that_part_only() {
+    let rows = [store(0, 0x1000, 8), load(S, 0x1000, 8), load(5 * S, 0x1004, 2)];
+    let retention = of_type(&dwell(&rows), "activation").retention.clone();
+    assert_eq!(retention.mean_s, Some((6.0 + 2.0 * 5.0) / 8.0));
+}
+
+#[test]
+fn bytes_that_are_stored_and_never_loaded_are_counted_apart() {
+    let rows = [store(0, 0x1000, 8), store(S, 0x1000, 4), load(2 * S, 0x1000, 2)];
+    let retention = of_type(&dwell(&rows), "activation").retention.clone();
+    assert_eq!(retention.life_bytes, Some(12));
+    assert_eq!(retention.never_read_bytes, Some(10));
+    assert_eq!(retention.mean_s, Some(1.0));
+}
+
+#[test]
+fn a_life_belongs_to_the_region_that_stored_it() {
+    let rows = [
+        TraceRow { region_id: 5, ..store(0, 0x1000, 8) },
+        TraceRow { region_id: 6, ..load(S, 0x1000, 8) },
+        TraceRow { region_id: 6, ..store(2 * S, 0x1000, 8) },
+    ];
+    let report = dwell(&rows);
+    assert_eq!(report.regions[0].region_id, 5);
+    assert_eq!(report.regions[0].retention.p50_s, Some(1.0));
+    assert_eq!(report.regions[1].retention.p50_s, None);
+    assert_eq!(report.regions[1].retention.never_read_bytes, Some(8));
+    assert_eq!(report.regions[1].read_frequency.bytes_read, Some(8));
+}
+
+#[test]
+fn memory_that_is_only_read_counts_as_written_once_when_first_seen() {
+    let weight = TraceRow { region_type: RegionType::Weight, region_id: 1, ..ROW };
+    let rows: Vec<_> = (0..13).map(|second| TraceRow { timestamp_ns: second * S, ..weight }).collect();
+    let report = dwell(&rows);
+    let row = of_type(&report, "weight");
+    assert_eq!(row.retention.p50_s, Some(12.0));
+    assert_eq!((row.retention.basis, row.retention.inferred_share), (Basis::Inferred, Some(1.0)));
+    assert_eq!((row.write_once.ratio, row.write_once.basis), (Some(1.0), Basis::Inferred));
+    assert_eq!(row.read_frequency.read_write_ratio, None);
+    assert_eq!(row.read_frequency.basis, Basis::Exact);
+    assert_eq!(row.suitability.class, SuitabilityClass::HighMrm);
+}
+
+#[test]
+fn the_write_once_ratio_is_the_share_of_stored_bytes_that_were_stored_once() {
+    let rows = [store(0, 0x1000, 8), store(1, 0x1006, 4), store(2, 0x1006, 1)];
+    let write_once = of_type(&dwell(&rows), "activation").write_once.clone();
+    assert_eq!((write_once.stored_bytes, write_once.stored_once_bytes), (Some(10), Some(8)));
+    assert_eq!(write_once.ratio, Some(0.8));
+}
+
+#[test]
+fn memory_that_two_regions_store_is_stored_twice_for_their_type_and_once_for_each() {
+    let rows = [TraceRow { region_id: 5, ..store(0, 0x1000, 8) }, TraceRow { region_id: 6, ..store(1, 0x1004, 8) }];
+    let report = dwell(&rows);
+    assert_eq!(of_type(&report, "activation").write_once.ratio, Some(8.0 / 12.0));
+    assert!(report.regions.iter().all(|region| region.write_once.ratio == Some(1.0)));
+}
+
+#[test]
+fn read_frequency_counts_rows_and_bytes_and_reads_of_a_life() {
+    let rows = [store(0, 0x1000, 10), load(1, 0x1000, 10), load(2, 0x1000, 10), load(3, 0x1000, 5)];
+    let frequency = of_type(&dwell(&rows), "activation").read_frequency.clone();
+    assert_eq!((frequency.loads, frequency.stores), (3, 1));
+    assert_eq!((frequency.bytes_read, frequency.bytes_written), (Some(25), Some(10)));
+    assert_eq!(frequency.read_write_ratio, Some(2.5));
+    assert_eq!(frequency.reads_per_write, Some(2.5));
+}
+
+#[test]
+fn the_working_set_counts_bytes_and_pages_once() {
+    let rows = [
+        TraceRow { region_id: 5, ..store(0, 0x1000, 0x1800) },
+        TraceRow { region_id: 6, ..load(1, 0x2000, 0x100) },
+        TraceRow { region_id: 6, ..load(2, 0x2000, 0x900) },
+    ];
+    let report = dwell(&rows);
+    let working_set = &of_type(&report, "activation").working_set;
+    assert_eq!((working_set.distinct_bytes, working_set.distinct_pages), (0x1900, 2));
+    assert_eq!(report.regions[1].working_set.distinct_bytes, 0x900);
+}
+
+#[test]
+fn the_working_set_of_a_step_is_what_the_step_touched() {
+    let step = |step, row: TraceRow<'static>| TraceRow { step: Some(step), ..row };
+    let rows = [
+        TraceRow { step: None, ..store(0, 0x1000, 4096) },
+        step(0, load(1, 0x1000, 100)),
+        step(0, load(2, 0x1032, 100)),
+        step(1, load(3, 0x1000, 10)),
+        step(1, store(4, 0x1000, 10)),
+        step(2, load(5, 0x1000, 40)),
+    ];
+    let working_set = of_type(&dwell(&rows), "activation").working_set.clone();
+    assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(40.0), Some(150)));
+}
+
+#[test]
+fn locality_looks_at_consecutive_accesses_of_a_type() {
+    let other = TraceRow { region_type: RegionType::Weight, region_id: 1, ..load(1, 0x9000, 64) };
+    let rows = [load(0, 0x1000, 100), other, load(2, 0x1064, 300), load(3, 0x5000, 100)];
+    let locality = of_type(&dwell(&rows), "activation").locality.clone();
+    assert_eq!(locality.sequential_share, Some(0.75));
+    assert_eq!(locality.same_page_share, Some(0.5));
+    assert_eq!(locality.stride_mean_bytes, Some((100.0 + f64::from(0x5000 - 0x1064)) / 2.0));
+    assert_eq!(locality.stride_median_bytes, Some(100.0));
+    assert_eq!(of_type(&dwell(&rows), "weight").locality.sequential_share, None);
+}
+
+#[test]
+fn intervals_are_between_accesses_of_the_same_bytes_weighted_by_them() {
+    let rows = [store(0, 0x1000, 10), load(10, 0x1000, 10), load(40, 0x1000, 2)];
+    let interval = of_type(&dwell(&rows), "activation").inter_access_interval.clone();
+    assert_eq!((interval.p50_ns, interval.p90_ns), (Some(10.0), Some(30.0)));
+    assert_eq!(interval.mean_ns, Some((10.0 * 10.0 + 2.0 * 30.0) / 12.0));
+}
+
+#[test]
+fn lives_of_kv_blocks_come_from_their_table_when_it_is_given() {
+    let kv = TraceRow { region_type: RegionType::KvCache, region_id: 9, ..load(8 * S, 0x1000, 300) };
+    let blocks = [
+        KvBlock { write_ns: 0, last_read_ns: Some(4 * S), evict_ns: Some(5 * S), total_reads: 2, ..BLOCK },
+        KvBlock { write_ns: 5 * S, last_read_ns: Some(6 * S), total_reads: 1, ..BLOCK },
+        KvBlock { address: 0x1064, write_ns: 0, last_read_ns: None, ..BLOCK },
+        KvBlock { address: 0x10c8, write_ns: 0, last_read_ns: Some(8 * S), total_reads: 4, ..BLOCK },
+    ];
+    let report = analyse(Options::default(), Some(&blocks), &[kv]);
+    let row = of_type(&report, "kv_cache");
+    assert_eq!((row.retention.p50_s, row.retention.max_s), (Some(4.0), Some(8.0)));
+    assert_eq!((row.retention.life_bytes, row.retention.never_read_bytes), (Some(400), Some(100)));
+    assert_eq!((row.retention.censored_share, row.retention.basis), (Some(0.75), Basis::Exact));
+    assert_eq!((row.write_once.stored_bytes, row.write_once.ratio), (Some(300), Some(2.0 / 3.0)));
+    assert_eq!(row.read_frequency.reads_per_write, Some(7.0 / 4.0));
+    assert_eq!((row.inter_access_interval.p50_ns, row.inter_access_interval.basis), (Some(2e9), Basis::Inferred));
+    assert_eq!((row.working_set.distinct_bytes, row.working_set.step_max_bytes), (300, Some(300)));
+    assert_eq!(report.regions[0].retention, row.retention);
+}
+
+#[test]
+fn kv_blocks_outside_of_any_region_still_count_for_the_type() {
+    let block = KvBlock { last_read_ns: Some(S), total_reads: 1, ..BLOCK };
+    let report = analyse(Options::default(), Some(&[block]), &[]);
+    let row = of_type(&report, "kv_cache");
+    assert_eq!((row.n_regions, row.retention.p50_s), (0, Some(1.0)));
+}
+
+#[test]
+fn suitability_needs_write_once_and_retention() {
+    let weight = |row: TraceRow<'static>| TraceRow { region_type: RegionType::Weight, region_id: 1, ..row };
+    let rows =
+        [weight(store(0, 0x1000, 8)), weight(load(20 * S, 0x1000, 8)), store(0, 0x9000, 8), load(2 * S, 0x9000, 8)];
+    let report = dwell(&rows);
+    assert_eq!(of_type(&report, "weight").suitability.class, SuitabilityClass::HighMrm);
+    let activation = of_type(&report, "activation").suitability;
+    assert_eq!((activation.class, activation.is_window_limited), (SuitabilityClass::MediumMrm, true));
+    let rewritten = [store(0, 0x9000, 8), store(1, 0x9000, 8), load(20 * S, 0x9000, 8)];
+    let suitability = of_type(&dwell(&rewritten), "activation").suitability;
+    assert_eq!((suitability.class, suitability.is_window_limited), (SuitabilityClass::LowMrm, false));
+}
+
+#[test]
+fn a_short_trace_says_that_it_could_not_have_seen_a_long_retention() {
+    let suitability = of_type(&dwell(&[store(0, 0x1000, 8), load(3 * S, 0x1000, 8)]), "activation").suitability;
+    assert_eq!(suitability.class, SuitabilityClass::MediumMrm);
+    assert!(suitability.is_window_limited);
+    assert_eq!(suitability.window_s, 3.0);
+}
+
+#[test]
+fn thresholds_can_be_set() {
+    let thresholds = SuitabilityThresholds { high_retention_s: 3.0, ..SuitabilityThresholds::default() };
+    let rows = [store(0, 0x1000, 8), load(3 * S, 0x1000, 8)];
+    let report = analyse(Options { thresholds, ..Options::default() }, None, &rows);
+    assert_eq!(of_type(&report, "activation").suitability.class, SuitabilityClass::HighMrm);
+}
+
+#[test]
+fn unknown_memory_is_never_rated() {
+    let unknown = |row: TraceRow<'static>| TraceRow { region_type: RegionType::Unknown, region_id: 0, ..row };
+    let rows = [unknown(store(0, 0x1000, 8)), unknown(load(20 * S, 0x1000, 8))];
+    assert_eq!(of_type(&dwell(&rows), "unknown").suitability.class, SuitabilityClass::NotRated);
+}
+
+#[test]
+fn rows_that_go_back_in_time_make_no_negative_times_and_are_counted() {
+    let rows = [store(10 * S, 0x1000, 8), load(5 * S, 0x1000, 8)];
+    let report = dwell(&rows);
+    assert_eq!(report.backward_rows, 1);
+    let row = of_type(&report, "activation");
+    assert_eq!(row.retention.max_s, Some(0.0));
+    assert_eq!(row.inter_access_interval.mean_ns, Some(0.0));
+    assert_eq!(row.suitability.window_s, 5.0);
+}
+
+#[test]
+fn rows_in_any_order_give_the_same_as_rows_by_time() {
+    let rows = [store(0, 0x1000, 8), load(1, 0x1000, 4), load(2, 0x1002, 6), store(3, 0x1000, 8), load(9, 0x1000, 8)];
+    let mut shuffled = rows;
+    shuffled.reverse();
+    let any_order = Options { row_order: RowOrder::Any, ..Options::default() };
+    let report = analyse(any_order, None, &shuffled);
+    assert_eq!(report.region_types, dwell(&rows).region_types);
+    assert_eq!(report.backward_rows, 4);
+}
+
+#[test]
+fn sampled_and_page_rows_make_the_basis_weaker() {
+    let sampled = [TraceRow { period: 4000, ..ROW }, ROW];
+    assert_eq!(of_type(&dwell(&sampled), "activation").locality.basis, Basis::Sampled);
+    let by_page = [TraceRow { source: "pages", ..store(0, 0x1000, 4096) }];
+    assert_eq!(of_type(&dwell(&by_page), "activation").retention.basis, Basis::Page);
+}
+
+#[test]
+fn ranges_at_the_ends_of_the_address_space_do_not_overflow() {
+    let rows = [store(u64::MAX, u64::MAX - 1, u64::MAX), load(0, 0, u64::MAX), load(0, u64::MAX, 1), load(0, 5, 0)];
+    let report = dwell(&rows);
+    let row = of_type(&report, "activation");
+    assert_eq!(row.working_set.distinct_bytes, u64::MAX);
+    assert_eq!((row.read_frequency.loads, row.read_frequency.bytes_read), (3, Some(u64::MAX)));
+}
+
+#[test]
+fn an_empty_trace_gives_an_empty_report() {
+    let report = dwell(&[]);
+    assert!(report.region_types.is_empty() && report.regions.is_empty() && report.window.is_none());
+    assert_eq!(report.metrics_csv().lines().count(), 1);
+}
