@@ -15,6 +15,9 @@ logs=$(cd "$logs" && pwd)
 export DWELL_SKIP_LOG=$logs/skipped.txt
 : >"$DWELL_SKIP_LOG"
 
+# The preload library and the bench are no test's dependency, so cargo would not build them.
+cargo build --release --workspace "$@" || exit 1
+
 # All test programs run even after one has failed, so that the sum is of all of them.
 cargo test --release --workspace --no-fail-fast "$@" 2>&1 | tee "$logs/cargo-test.txt"
 status=${PIPESTATUS[0]}

@@ -13,7 +13,8 @@ use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
 use support::{S, dwell, load, mrm_trace, of_type, store};
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+    let nullable = columns.into_iter().map(|(name, array)| (name, array, true));
+    RecordBatch::try_from_iter_with_nullable(nullable).expect("the columns are equally long")
 }
 
 /// The columns that a file of mrm-trace has at least.

@@ -68,9 +68,9 @@ fn lost_line(run: &RunSummary) -> String {
 fn observer_line(run: &RunSummary) -> String {
     let effect = &run.observer_effect;
     format!(
-        "{} of the worker's CPU time, {} at most; the worker waited {}",
+        "{} of the worker's CPU time, {} of memory at most; the worker waited {} for it",
         or_dash(effect.observer_cpu_share, |share| format!("{:.2} %", share * 100.0)),
-        or_dash(effect.observer.rss_peak_bytes, bytes),
+        or_dash(run.observer_peak_rss_bytes, bytes),
         seconds(effect.worker_blocked_ns as f64 / 1e9),
     )
 }

@@ -41,6 +41,8 @@ pub struct RunSummary {
     pub regions: Vec<RegionSummary>,
     /// What watching cost.
     pub observer_effect: ObserverEffect,
+    /// Highest resident memory of this process, the building of the tables included.
+    pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
     pub failure: Option<String>,
 }
@@ -105,9 +107,16 @@ impl RunSummary {
             definitions: metrics.definitions.name(),
             regions: RegionSummary::all(metrics),
             observer_effect: metadata.observer_effect,
+            observer_peak_rss_bytes: peak_rss_bytes(),
             failure: metadata.failure.clone(),
         }
     }
+}
+
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
 impl LossSummary {

@@ -65,11 +65,11 @@ pub fn analyse(options: Options, blocks: Option<&[KvBlockRow]>, rows: &[TraceRow
     if let Some(blocks) = blocks {
         let mut builder = KvBlockBuilder::default();
         blocks.iter().for_each(|block| builder.push(*block));
-        analyser.push_kv_lifecycle(&builder.finish_batch()).unwrap();
+        analyser.push_kv_lifecycle(&builder.finish_batch()).expect("the batch has the table's columns");
     }
     let mut builder = TraceBuilder::new("run");
     rows.iter().for_each(|row| builder.push(row));
-    analyser.push_trace(&builder.finish_batch()).unwrap();
+    analyser.push_trace(&builder.finish_batch()).expect("the batch has the table's columns");
     analyser.finish()
 }
 
@@ -85,5 +85,5 @@ pub fn mrm_trace(rows: &[TraceRow<'_>]) -> MetricsReport {
 
 /// The row of a type.
 pub fn of_type<'a>(report: &'a MetricsReport, name: &str) -> &'a RegionTypeRow {
-    report.region_types.iter().find(|row| &*row.region_type == name).unwrap()
+    report.region_types.iter().find(|row| &*row.region_type == name).expect("the type is in the trace")
 }

@@ -1,0 +1,147 @@
+//! The preload library in an unmodified llama.cpp program: the program does what it did, and the trace of it obeys the
+//! same arithmetic as that of the embedded engine.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use arrow_array::RecordBatch;
+use common::{Workplace, skip, text_of};
+use dwell_events::engine::KvType;
+use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
+use dwell_events::schema::trace::TraceBuilder;
+use dwell_ggml::ring::Consumer;
+use dwell_ggml::wire::split_frame;
+use dwell_gguf::{GgufFile, MakeSpec, ModelShape};
+use dwell_label::{FileTensor, Labelled, Labeller, Output as Rows};
+
+/// Programs of the Debian package that `scripts/fetch-llama-tools.sh` puts into the cache.
+fn llama_tools() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("dwell/llama-tools/run-llama")).filter(|path| path.exists())
+}
+
+fn preload_library() -> PathBuf {
+    let library = Path::new(env!("CARGO_BIN_EXE_dwell")).with_file_name("libdwell_preload.so");
+    assert!(library.exists(), "build it first with `cargo build --release -p dwell-preload`: {library:?}");
+    library
+}
+
+fn completion(tools: &Path, model: &Path, ring_dir: Option<&Path>) -> Output {
+    let mut command = Command::new(tools);
+    command.arg("llama-completion").arg("-m").arg(model);
+    command.args([
+        "-p",
+        "abc",
+        "-n",
+        "6",
+        "--temp",
+        "0",
+        "-no-cnv",
+        "-c",
+        "256",
+        "-t",
+        "1",
+        "--no-warmup",
+        "--ignore-eos",
+    ]);
+    if let Some(ring_dir) = ring_dir {
+        command
+            .env("DWELL_LLAMA_PRELOAD", preload_library())
+            .env("DWELL_RING_DIR", ring_dir)
+            .env("DWELL_OBSERVER_PID", std::process::id().to_string());
+    }
+    command.output().unwrap()
+}
+
+/// Labels everything that the program left in its ring.
+fn labelled(ring_dir: &Path, model: &Path) -> (Labelled, RecordBatch, RecordBatch) {
+    let ring = std::fs::read_dir(ring_dir).unwrap().flatten().next().expect("the program made a ring").path();
+    let mut bytes = Vec::new();
+    Consumer::open(&ring).unwrap().peek(0, &mut bytes);
+    let file = GgufFile::open(model).unwrap();
+    let tensors: Vec<FileTensor> = file
+        .tensors()
+        .iter()
+        .map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset })
+        .collect();
+    let mut labeller = Labeller::new(&tensors);
+    let mut rows = Rows { trace: TraceBuilder::new("run"), blocks: KvBlockBuilder::default() };
+    let mut rest = &bytes[..];
+    while let Some((frame, after)) = split_frame(rest).unwrap() {
+        labeller.frame(&frame, &mut rows);
+        rest = after;
+    }
+    assert!(rest.is_empty(), "the ring ends with a whole frame");
+    let labelled = labeller.finish(&mut rows);
+    (labelled, rows.trace.finish_batch(), rows.blocks.finish_batch())
+}
+
+fn sum_bytes(trace: &RecordBatch, region_type: &str, op_type: &str, step: u32) -> u64 {
+    let is_it = |row: &usize| {
+        common::text(trace, "region_type", *row) == region_type
+            && common::text(trace, "op_type", *row) == op_type
+            && common::optional::<arrow_array::types::UInt32Type>(trace, "step", *row) == Some(step)
+    };
+    (0..trace.num_rows()).filter(is_it).map(|row| common::wide(trace, "size_bytes", row)).sum()
+}
+
+#[test]
+fn an_unmodified_program_is_traced_exactly_and_does_what_it_did() {
+    let name = "an_unmodified_program_is_traced_exactly_and_does_what_it_did";
+    let Some(tools) = llama_tools() else {
+        return skip(name, "the llama.cpp programs are not in the cache (scripts/fetch-llama-tools.sh gets them)");
+    };
+    let place = Workplace::new();
+    let model = place.model(MakeSpec {
+        layers: 3,
+        embedding: 128,
+        feed_forward: 192,
+        tied_output: false,
+        ..MakeSpec::default()
+    });
+    let plain = completion(&tools, &model, None);
+    assert!(plain.status.success(), "{}", text_of(&plain));
+    let ring_dir = place.path().join("rings");
+    std::fs::create_dir(&ring_dir).unwrap();
+    let traced = completion(&tools, &model, Some(&ring_dir));
+    assert!(traced.status.success(), "{}", text_of(&traced));
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), String::from_utf8_lossy(&traced.stdout));
+
+    let (labelled, trace, blocks) = labelled(&ring_dir, &model);
+    assert_eq!(labelled.outcome.refused, None);
+    let losses: Vec<&str> = labelled.loss.iter().map(|row| row.kind.name()).collect();
+    assert_eq!(losses, ["input_upload", "logits_read_back", "work_buffer"], "times match operations, all rules known");
+    let file = GgufFile::open(&model).unwrap();
+    let shape = ModelShape::from_gguf(&file).unwrap();
+    let kv_bytes = shape.kv_bytes_per_token(KvType::F16, KvType::F16).unwrap();
+    let embedding = file.tensor("token_embd.weight").unwrap();
+    let weights = file.tensor_bytes() - embedding.size_bytes + embedding.size_bytes / embedding.dimensions[1];
+    assert_eq!(sum_bytes(&trace, "kv_cache", "store", 0), 4 * kv_bytes, "a prompt of four tokens");
+    for step in 1..=5 {
+        assert_eq!(sum_bytes(&trace, "kv_cache", "store", step), kv_bytes, "step {step}");
+        assert_eq!(sum_bytes(&trace, "kv_cache", "load", step), u64::from(4 + step) * kv_bytes, "step {step}");
+        assert_eq!(sum_bytes(&trace, "weight", "load", step), weights, "step {step}");
+    }
+    assert_eq!(blocks.num_rows(), 3 * 2 * 9, "a key and a value per layer and position");
+    let placed: Vec<&str> =
+        labelled.regions.iter().filter(|row| row.file_offset.is_some()).map(|row| row.origin).collect();
+    assert!(!placed.is_empty() && placed.iter().all(|origin| *origin == "mapped"));
+}
+
+#[test]
+fn without_an_observer_the_library_leaves_the_program_alone() {
+    let name = "without_an_observer_the_library_leaves_the_program_alone";
+    let Some(tools) = llama_tools() else {
+        return skip(name, "the llama.cpp programs are not in the cache (scripts/fetch-llama-tools.sh gets them)");
+    };
+    let place = Workplace::new();
+    let model = place.model(MakeSpec::default());
+    let missing_dir = place.path().join("nowhere");
+    let output = completion(&tools, &model, Some(&missing_dir));
+    assert!(output.status.success(), "{}", text_of(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("dwell: making the recorder's ring").count(), 1, "{said}");
+}
