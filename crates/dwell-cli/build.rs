@@ -1,7 +1,14 @@
 //! Has the linker put the recorder around ggml's functions (see `dwell-worker/src/linked.rs`).
 
+const WRAPPED_FUNCTIONS: [&str; 4] = [
+    "ggml_backend_sched_alloc_graph",
+    "ggml_backend_sched_graph_compute_async",
+    "ggml_backend_tensor_alloc",
+    "ggml_backend_tensor_set",
+];
+
 fn main() {
-    for function in ["ggml_backend_sched_graph_compute_async", "ggml_backend_tensor_alloc", "ggml_backend_tensor_set"] {
+    for function in WRAPPED_FUNCTIONS {
         println!("cargo:rustc-link-arg=-Wl,--wrap={function}");
     }
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,12 +1,18 @@
 //! `dwell`: the command line. It reads arguments, calls the stages, prints; the work is in the other crates.
 
 #![forbid(unsafe_code)]
+// They panic on a closed pipe; `output` has what to use instead.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod commands;
 mod format;
+mod interruption;
 mod messages;
 mod model_cache;
+mod model_file;
+mod output;
+mod run_request;
 mod summary_text;
 mod terminal;
 

@@ -1,8 +1,11 @@
-//! How errors, hints and warnings are printed: one `error:` line, then `hint:` lines that can be pasted.
+//! How errors and hints are printed: one `error:` line, then `hint:` lines that can be pasted.
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use dwell_events::Hint;
+
+use crate::output::say;
 
 /// Exit code of a command that did its work but found something missing or wrong.
 pub(crate) const EXIT_WITH_LOSS: u8 = 1;
@@ -27,22 +30,45 @@ impl Failure {
         self
     }
 
-    /// From an error of a library crate, with its hints.
-    pub(crate) fn from_hinted(error: &(impl std::error::Error + Hint)) -> Self {
-        Self { message: error.to_string(), hints: error.hints() }
+    /// From an error of a library crate, with its causes and hints.
+    pub(crate) fn from_hinted(error: &(impl Error + Hint)) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Many messages tell their cause already.
+            if !message.contains(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            cause = error.source();
+        }
+        Self { message, hints: error.hints() }
     }
 }
 
 /// Prints an error and says that the work was not done.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
-    for hint in error.downcast_ref::<Failure>().into_iter().flat_map(|failure| &failure.hints) {
-        eprintln!("hint: {hint}");
+    match error.downcast_ref::<Failure>() {
+        Some(failure) => print_failure(failure),
+        None => say(format_args!("error: {error:#}\n")),
     }
     ExitCode::from(EXIT_NOT_DONE)
 }
 
+/// Prints an error with its hints.
+pub(crate) fn print_failure(failure: &Failure) {
+    // One line, whatever a library put into its message.
+    say(format_args!("error: {}\n", failure.message.lines().collect::<Vec<_>>().join(" / ")));
+    print_hints(&failure.hints);
+}
+
+/// Prints what to do about something.
+pub(crate) fn print_hints(hints: &[String]) {
+    hints.iter().for_each(|hint| say(format_args!("hint: {hint}\n")));
+}
+
 /// Turns the error of a library crate into one that is printed with its hints.
-pub(crate) fn hinted<E: std::error::Error + Hint>(error: E) -> anyhow::Error {
+pub(crate) fn hinted<E: Error + Hint>(error: E) -> anyhow::Error {
     Failure::from_hinted(&error).into()
 }

@@ -10,6 +10,7 @@ use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use sha2::{Digest, Sha256};
 
 use crate::messages::{Failure, hinted};
+use crate::output::say;
 use crate::terminal::spinner;
 
 /// A model file that a package carries.
@@ -30,6 +31,9 @@ const PUBLISHED: [Published; 1] = [Published {
 /// File in the cache that stands in when the default model cannot be had.
 const STAND_IN_NAME: &str = "random-llama.gguf";
 
+/// Longest name of a folder for runs, in letters.
+const LONGEST_ID: usize = 200;
+
 /// A model file and the name that its runs are filed under.
 pub(crate) struct Model {
     pub(crate) path: PathBuf,
@@ -41,7 +45,7 @@ impl Published {
     pub(crate) fn named(name: &str) -> anyhow::Result<&'static Self> {
         PUBLISHED.iter().find(|model| model.name == name).ok_or_else(|| {
             let known: Vec<&str> = PUBLISHED.iter().map(|model| model.name).collect();
-            let failure = Failure::new(format!("no model is called {name:?}"));
+            let failure = Failure::new(format!("no model is called {name:?}, and no file either"));
             failure.hint(format!("known are: {}; any GGUF file can be given by its path", known.join(", "))).into()
         })
     }
@@ -64,20 +68,25 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
 /// Without an argument and without a way to get the default model, one with random weights is made; this is said.
 pub(crate) fn resolve(argument: Option<&Path>) -> anyhow::Result<Model> {
     let Some(argument) = argument else { return default_model() };
-    let known = argument.to_str().and_then(|name| PUBLISHED.iter().find(|model| model.name == name));
-    match known.filter(|_| !argument.exists()) {
-        Some(published) => Ok(model_at(cached_or_pulled(published)?)),
-        None => Ok(model_at(argument.to_owned())),
+    match name_in(argument) {
+        Some(name) if !argument.exists() => Ok(model_at(cached_or_pulled(Published::named(name)?)?)),
+        _ => Ok(model_at(argument.to_owned())),
     }
+}
+
+/// The name that an argument may mean: a word without folders and without the ending of a file.
+fn name_in(argument: &Path) -> Option<&str> {
+    let is_word = argument.components().count() == 1 && argument.extension().is_none();
+    argument.to_str().filter(|_| is_word)
 }
 
 fn default_model() -> anyhow::Result<Model> {
     match cached_or_pulled(&PUBLISHED[0]) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {
-            eprintln!("note: the default model could not be had: {error:#}");
+            say(format_args!("note: the default model could not be had: {error:#}\n"));
             let path = stand_in()?;
-            eprintln!("note: a model with random weights takes its place, its text means nothing: {path:?}");
+            say(format_args!("note: a model with random weights takes its place, its text means nothing: {path:?}\n"));
             Ok(model_at(path))
         }
     }
@@ -99,7 +108,9 @@ fn model_at(path: PathBuf) -> Model {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let id: String = stem.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
-    Model { path, id: if id.is_empty() { "model".to_owned() } else { id } }
+    // A name that begins with either would be hidden, or taken for an option.
+    let id = id.trim_start_matches(['.', '-']);
+    Model { path, id: if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect() }
 }
 
 /// The cached file of a model, got first if it is not there.

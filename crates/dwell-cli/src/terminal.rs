@@ -2,12 +2,14 @@
 //!
 //! The generated text is streamed to standard error, so that standard output holds results alone.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use dwell_events::engine::EngineEvent;
 use dwell_run::RunListener;
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::say;
 
 /// Shows a run while it goes on.
 pub(crate) struct Terminal {
@@ -49,15 +51,14 @@ impl Terminal {
 
     fn end_line(&mut self) {
         if std::mem::take(&mut self.has_open_line) {
-            eprintln!();
+            say(format_args!("\n"));
         }
     }
 
     fn text(&mut self, sequence: i32, text: &str) {
         // Several sequences at once would be unreadable; the first one stands for all.
         if sequence == 0 && !text.is_empty() {
-            eprint!("{text}");
-            let _ = std::io::stderr().flush();
+            say(format_args!("{text}"));
             self.has_open_line = true;
         }
     }
@@ -73,7 +74,7 @@ impl Terminal {
         if let Some(bar) = self.load_bar.take() {
             bar.finish_and_clear();
         }
-        eprintln!("{description}");
+        say(format_args!("{description}\n"));
     }
 }
 
@@ -91,6 +92,13 @@ impl RunListener for Terminal {
             EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
             EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_line(),
             _ => {}
+        }
+    }
+
+    fn interrupted(&mut self) {
+        if !self.is_quiet {
+            self.finish();
+            say(format_args!("interrupted: making a partial run of what there is; again to end at once\n"));
         }
     }
 

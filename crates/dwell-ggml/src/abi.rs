@@ -164,3 +164,121 @@ impl Tensor {
         current
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ggml whose tensors have another field in front: every offset is wrong.
+    mod shifted {
+        use super::*;
+
+        unsafe extern "C" fn name(tensor: *const Tensor) -> *const c_char {
+            // SAFETY: the test's tensor has bytes behind it.
+            unsafe { tensor.cast::<c_char>().add(std::mem::offset_of!(Tensor, name) + 8) }
+        }
+
+        pub(super) fn api() -> Api {
+            Api { ggml_get_name: name, ..known::api() }
+        }
+    }
+
+    /// A ggml with the layout that the recorder knows.
+    mod known {
+        use super::*;
+
+        unsafe extern "C" fn count(_: *mut c_void) -> c_int {
+            0
+        }
+        unsafe extern "C" fn node(_: *mut c_void, _: c_int) -> *mut Tensor {
+            std::ptr::null_mut()
+        }
+        unsafe extern "C" fn no_text(_: c_int) -> *const c_char {
+            c"".as_ptr()
+        }
+        unsafe extern "C" fn type_size(_: c_int) -> usize {
+            4
+        }
+        unsafe extern "C" fn block_size(_: c_int) -> i64 {
+            1
+        }
+        unsafe extern "C" fn nbytes(tensor: *const Tensor) -> usize {
+            // SAFETY: the test gives a live tensor.
+            unsafe { ((*tensor).ne[0] * (*tensor).ne[1]) as usize * 4 }
+        }
+        unsafe extern "C" fn name(tensor: *const Tensor) -> *const c_char {
+            // SAFETY: as above.
+            unsafe { (*tensor).name.as_ptr() }
+        }
+        unsafe extern "C" fn data(tensor: *const Tensor) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { (*tensor).data }
+        }
+        unsafe extern "C" fn base(_: *mut c_void) -> *mut c_void {
+            std::ptr::null_mut()
+        }
+        unsafe extern "C" fn size(_: *mut c_void) -> usize {
+            0
+        }
+        unsafe extern "C" fn usage(_: *mut c_void) -> c_int {
+            0
+        }
+        unsafe extern "C" fn buffer_name(_: *mut c_void) -> *const c_char {
+            c"".as_ptr()
+        }
+        unsafe extern "C" fn is_host(_: *mut c_void) -> bool {
+            true
+        }
+
+        pub(super) fn api() -> Api {
+            Api {
+                ggml_graph_n_nodes: count,
+                ggml_graph_node: node,
+                ggml_op_name: no_text,
+                ggml_type_name: no_text,
+                ggml_type_size: type_size,
+                ggml_blck_size: block_size,
+                ggml_nbytes: nbytes,
+                ggml_get_name: name,
+                ggml_get_data: data,
+                ggml_backend_buffer_get_base: base,
+                ggml_backend_buffer_get_size: size,
+                ggml_backend_buffer_get_usage: usage,
+                ggml_backend_buffer_name: buffer_name,
+                ggml_backend_buffer_is_host: is_host,
+            }
+        }
+    }
+
+    fn tensor(row_stride: usize) -> Tensor {
+        Tensor {
+            type_id: 0,
+            buffer: std::ptr::null_mut(),
+            ne: [8, 3, 1, 1],
+            nb: [4, row_stride, 96, 96],
+            op: 0,
+            op_params: [0; MAX_OP_PARAMS],
+            flags: 0,
+            src: [std::ptr::null_mut(); MAX_SRC],
+            view_src: std::ptr::null_mut(),
+            view_offs: 0,
+            data: std::ptr::null_mut(),
+            name: [0; MAX_NAME],
+        }
+    }
+
+    #[test]
+    fn the_known_layout_is_accepted() {
+        // SAFETY: the tensor lives during the call.
+        assert_eq!(unsafe { check_tensor(&known::api(), &tensor(32)) }, Ok(()));
+    }
+
+    #[test]
+    fn another_layout_is_refused_by_what_disagrees() {
+        // SAFETY: the tensors live during the calls.
+        unsafe {
+            assert_eq!(check_tensor(&shifted::api(), &tensor(32)), Err(LayoutMismatch::Name));
+            assert_eq!(check_tensor(&known::api(), &tensor(48)), Err(LayoutMismatch::Size));
+        }
+    }
+}

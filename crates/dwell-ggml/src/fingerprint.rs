@@ -1,7 +1,8 @@
 //! Whether a graph is one that was seen before.
 //!
-//! Runs for every computation, so it is one pass over the nodes with no branches on their kind. It covers everything
-//! that a [`crate::wire::Graph`] is made of and that can change between two graphs built at the same addresses.
+//! It is one pass over the nodes with no branches on their kind, and covers everything that a [`crate::wire::Graph`] is
+//! made of and that can change between two graphs built at the same addresses. Even so it costs a cache miss or more per
+//! tensor, so it is left out for a graph that is computed again as it was (see [`crate::recorder`]).
 
 use std::ffi::{c_int, c_void};
 
@@ -33,6 +34,17 @@ pub(crate) unsafe fn fingerprint(api: &Api, graph: *mut c_void) -> u64 {
             add_node(&mut mixer, &*(api.ggml_graph_node)(graph, index));
         }
     }
+    mixer.0
+}
+
+/// The same for one node, to look whether it is still what it was.
+///
+/// # Safety
+/// `node` is a live tensor whose sources live too.
+pub(crate) unsafe fn node_fingerprint(node: *const Tensor) -> u64 {
+    let mut mixer = Mixer(MULTIPLIER);
+    // SAFETY: the caller's promise is passed on.
+    unsafe { add_node(&mut mixer, &*node) };
     mixer.0
 }
 

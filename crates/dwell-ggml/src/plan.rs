@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::{self, Api, FLAG_COMPUTE, FLAG_OUTPUT, Tensor};
 use crate::encode::{Put, mark_visible, put_runs};
+use crate::fingerprint::node_fingerprint;
 use crate::names::layer_of;
 use crate::recorder::Resolution;
 use crate::wire::{Buffer, Capture, CaptureForm, Graph, NONE, TensorShape, Unit, ValueType};
@@ -103,9 +104,33 @@ pub(crate) struct Plan {
     pub(crate) before: Vec<Reader>,
     /// Operands that are computed by the graph, with the unit that uses them first, in order.
     pub(crate) after: Vec<(usize, Reader)>,
-    /// Whether the time is taken after each unit.
-    pub(crate) is_stamped: Vec<bool>,
-    pub(crate) stamps: usize,
+    /// Units after which the time is kept.
+    pub(crate) stamped_units: Vec<u32>,
+    /// Nodes of the graph.
+    pub(crate) nodes: usize,
+    /// Fingerprints of some nodes, with their places.
+    pub(crate) spot_checks: Vec<(c_int, u64)>,
+}
+
+/// Nodes of a graph that are looked at again when it is computed again.
+const SPOT_CHECKS: usize = 8;
+
+impl Plan {
+    /// Whether a graph that was not allocated anew is what this plan was made for. It must be, by ggml's rules; this
+    /// looks at a few nodes for programs that change a graph in place.
+    ///
+    /// # Safety
+    /// `graph` is a live graph of the ggml behind `api`.
+    pub(crate) unsafe fn still_fits(&self, api: &Api, graph: *mut c_void) -> bool {
+        // SAFETY: the caller gives a live graph; places are below its number of nodes.
+        unsafe {
+            (api.ggml_graph_n_nodes)(graph) as usize == self.nodes
+                && self
+                    .spot_checks
+                    .iter()
+                    .all(|&(place, mark)| node_fingerprint((api.ggml_graph_node)(graph, place)) == mark)
+        }
+    }
 }
 
 /// Gathers a graph while its nodes are walked.
@@ -148,9 +173,20 @@ pub(crate) unsafe fn plan_graph(api: &Api, graph: *mut c_void, graph_id: u32, re
     let units = survey.units(&node_indices);
     let (captures, before, after) = survey.captures(&units);
     let stamped_units = survey.stamped_units(&units, resolution);
-    let mut is_stamped = vec![false; units.len()];
-    stamped_units.iter().for_each(|&unit| is_stamped[unit as usize] = true);
-    let plan = Plan { graph_id, units: units.len(), before, after, is_stamped, stamps: stamped_units.len() };
+    let spot_checks = (0..nodes.len())
+        .step_by((nodes.len() / SPOT_CHECKS).max(1))
+        // SAFETY: the node is live.
+        .map(|place| (place as c_int, unsafe { node_fingerprint(nodes[place]) }))
+        .collect();
+    let plan = Plan {
+        graph_id,
+        units: units.len(),
+        before,
+        after,
+        stamped_units: stamped_units.clone(),
+        nodes: nodes.len(),
+        spot_checks,
+    };
     let Survey { tensors, buffers, types, op_names, .. } = survey;
     (Graph { id: graph_id, buffers, types, op_names, tensors, units, captures, stamped_units }, plan)
 }

@@ -190,8 +190,12 @@ impl Producer {
             graphs: CacheLine(Default::default()),
             closed: CacheLine(Closing { closed: AtomicU32::new(0), reserved: 0, blocked_ns: AtomicU64::new(0) }),
         };
-        // SAFETY: the mapping is larger than a header, aligned to a page, and not yet known to anybody else.
-        unsafe { mapping.base.cast::<Header>().write(header) };
+        // SAFETY: the mapping is larger than a header, aligned to a page, and not yet known to anybody else. Writing all
+        // of it takes the page faults now rather than between two tokens.
+        unsafe {
+            std::ptr::write_bytes(mapping.data(), 0, capacity_bytes);
+            mapping.base.cast::<Header>().write(header);
+        }
         fs::rename(&unfinished, &path)?;
         Ok(Self { mapping, observer_pid })
     }

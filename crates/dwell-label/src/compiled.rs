@@ -106,7 +106,7 @@ impl Compiler<'_> {
         let root = &self.graph.tensors[tensor.root as usize];
         let root_layout = Layout::of(self.graph, root);
         let region_type = region_type_of(self.graph, root);
-        let root_bytes: u64 = root_layout.ranges().iter().map(|range| range.size_bytes).sum();
+        let root_bytes = total_bytes(self.graph, root);
         let region = self.regions.label(region_type, &root.name, root.address, root_bytes);
         let kv = self.kv.index_of(root, root_layout.row_bytes);
         let is_value_store = matches!(operand.part, Part::Rows { .. }) && tensor.ne[0] == 1 && root.ne[0] > 1;
@@ -190,7 +190,7 @@ fn input_bytes(graph: &Graph) -> u64 {
     let is_input = |tensor: &&TensorShape| {
         graph.op_name(tensor) == "NONE" && graph.buffers.get(tensor.buffer as usize).is_some_and(|b| b.usage == 2)
     };
-    graph.tensors.iter().filter(is_input).map(|tensor| total_bytes(graph, tensor)).sum()
+    graph.tensors.iter().filter(is_input).map(|tensor| total_bytes(graph, tensor)).fold(0, u64::saturating_add)
 }
 
 /// The last unit's result is what the runtime reads back.
@@ -200,5 +200,5 @@ fn result_bytes(graph: &Graph) -> u64 {
 }
 
 fn total_bytes(graph: &Graph, tensor: &TensorShape) -> u64 {
-    Layout::of(graph, tensor).ranges().iter().map(|range| range.size_bytes).sum()
+    Layout::of(graph, tensor).ranges().iter().map(|range| range.size_bytes).fold(0, u64::saturating_add)
 }

@@ -15,6 +15,11 @@ use crate::ranges::ByteRange;
 /// Sequences that can share a cell; the bits of [`Cell::sharers`].
 const SEQUENCES_MAX: i32 = 64;
 
+/// More than any real cache has; a damaged record may claim any number.
+const CELLS_MAX: u64 = 1 << 26;
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
+const ADDRESS_MAX: u64 = 1 << 57;
+
 /// One place of a cache tensor.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
@@ -89,6 +94,10 @@ impl KvCaches {
             _ => return None,
         };
         let (cells_per_stream, streams) = (u64::try_from(root.ne[1]).ok()?, u64::try_from(root.ne[2]).ok()?.max(1));
+        let cells = cells_per_stream.checked_mul(streams).filter(|&cells| cells > 0 && cells <= CELLS_MAX)?;
+        if block_bytes == 0 || block_bytes > BLOCK_BYTES_MAX || root.address > ADDRESS_MAX {
+            return None;
+        }
         if let Some(&index) = self.by_address.get(&root.address) {
             let known = &self.tensors[index];
             if (known.cells_per_stream, known.streams, known.block_bytes) == (cells_per_stream, streams, block_bytes) {
@@ -104,7 +113,7 @@ impl KvCaches {
             cells_per_stream,
             streams,
             is_transposed: false,
-            cells: vec![EMPTY_CELL; usize::try_from(cells_per_stream * streams).ok()?],
+            cells: vec![EMPTY_CELL; usize::try_from(cells).ok()?],
         });
         self.by_address.insert(root.address, index);
         Some(index)

@@ -243,7 +243,12 @@ impl Labeller {
         let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
         let count = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
         let places = self.pending.take(ids.as_deref(), positions.as_deref(), count);
-        let context_tokens = places.iter().filter_map(|place| place.position).max().map(|last| last as u32 + 1);
+        let context_tokens = places
+            .iter()
+            .filter_map(|place| place.position)
+            .max()
+            .and_then(|last| u32::try_from(last).ok())
+            .map(|last| last.saturating_add(1));
         let token_index = match &places[..] {
             [only] => only.sequence.zip(only.position).and_then(|(sequence, at)| self.tokens.index_at(sequence, at)),
             _ => None,

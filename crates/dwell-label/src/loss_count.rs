@@ -26,7 +26,7 @@ impl LossCount {
         });
         row.count += count;
         if let Some(bytes) = bytes {
-            row.bytes = Some(row.bytes.unwrap_or(0) + bytes);
+            row.bytes = Some(row.bytes.unwrap_or(0).saturating_add(bytes));
         }
     }
 

@@ -79,11 +79,24 @@ impl Layout {
                 outer.push((stride, count));
             }
         }
+        let count = outer.iter().fold(1u64, |count, &(_, steps)| count.saturating_mul(steps));
+        if count > RANGES_MAX {
+            return vec![self.span(run, &outer)];
+        }
         let mut ranges = Vec::new();
         push_ranges(&mut ranges, self.address, run, &outer);
         join(ranges)
     }
+
+    /// From the first to the last byte.
+    fn span(&self, run: u64, outer: &[(u64, u64)]) -> ByteRange {
+        let steps = outer.iter().map(|&(stride, count)| stride.saturating_mul(count - 1));
+        ByteRange { address: self.address, size_bytes: steps.fold(run, u64::saturating_add) }
+    }
 }
+
+/// More pieces than a tensor of a real model has; a damaged record may claim any number.
+const RANGES_MAX: u64 = 1 << 20;
 
 fn push_ranges(ranges: &mut Vec<ByteRange>, address: u64, size_bytes: u64, outer: &[(u64, u64)]) {
     match outer.split_last() {

@@ -93,8 +93,8 @@ impl Regions {
         row.first_seen_ns = row.first_seen_ns.min(timestamp_ns);
         row.last_seen_ns = row.last_seen_ns.max(timestamp_ns);
         match op_type {
-            OpType::Load => row.bytes_read += size_bytes,
-            OpType::Store => row.bytes_written += size_bytes,
+            OpType::Load => row.bytes_read = row.bytes_read.saturating_add(size_bytes),
+            OpType::Store => row.bytes_written = row.bytes_written.saturating_add(size_bytes),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The recorder as a preload library for unmodified llama.cpp programs.
 //!
-//! It takes the place of three functions of ggml and one of llama.cpp, calls the originals, and records around them. A
+//! It takes the place of four functions of ggml and one of llama.cpp, calls the originals, and records around them. A
 //! program that was not started by dwell, that links ggml statically, or whose ggml has another layout runs on as if
 //! the library were not there.
 //!
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     unsafe {
         if let Some(recorder) = active {
             originals.set_abort_callback(scheduler, Some(after_node));
-            guarded(|| recorder.begin_graph(graph));
+            guarded(|| recorder.begin_graph(scheduler, graph));
         }
         let status = (originals.graph_compute_async)(scheduler, graph);
         if let Some(recorder) = active {
@@ -80,6 +80,18 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
         }
         status
     }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+    let Some(originals) = Originals::get() else { std::process::abort() };
+    if let Some(recorder) = recorder() {
+        guarded(|| recorder.graph_allocated(scheduler));
+    }
+    // SAFETY: the arguments are the program's own, passed on.
+    unsafe { (originals.alloc_graph)(scheduler, graph) }
 }
 
 /// # Safety

@@ -1,13 +1,37 @@
-//! TEMPORARY placeholder by the lead so that the rest compiles: SamplerThread::start(&targets, interval, SyncSender<Vec<MemoryRow>>) and stop() -> SamplerSummary{missed}.
-use dwell_events::schema::memory::MemoryRow;
-/// x
-pub struct SamplerThread;
-/// x
-#[derive(Default)]
-pub struct SamplerSummary { /** x */ pub missed: u64 }
-impl SamplerThread {
-    /// x
-    pub fn start(_t: &[(&str, u32)], _i: std::time::Duration, _s: std::sync::mpsc::SyncSender<Vec<MemoryRow>>) -> Self { Self }
-    /// x
-    pub fn stop(self) -> SamplerSummary { SamplerSummary::default() }
-}
+//! The `process` collector: memory, CPU, faults and I/O of running processes, from procfs.
+//!
+//! What it sees: what the kernel counts for a whole process, at the moments when it is asked. Works on any Linux,
+//! without privilege for processes of the same user.
+//!
+//! What makes its numbers wrong or missing:
+//! - Between two samples nothing is seen; a peak shorter than the interval is missed.
+//! - Resident sizes come from per-CPU counters. Kernels before 6.16 report them without summing up, off by as
+//!   much as 32 pages for each CPU and kind.
+//! - `pss`, `uss` need a walk over the process's page tables under its memory-map lock (17 to 30 ms for each GiB
+//!   measured), so they are taken rarely, see [`RollupPolicy`]; the rows in between do not have them. `swap` does
+//!   not count swapped-out shared memory.
+//! - CPU time is that of the threads' run queues, which lags by up to one scheduler tick for a running thread.
+//!   Whatever threads come and go, the total is within 20 ms of the kernel's own.
+//! - `read`, `write` are bytes that went to storage. Processes of other users do not show them, nor `pss`, `uss`.
+//! - A program that replaces itself (`exec`) is the same process with its counters going on.
+//!
+//! What it costs, measured with `benches/cost.rs`: 17 µs of CPU for one sample of a process with 4 threads, 28 µs
+//! with 16; 0.1 to 0.3 % of one core every 100 ms and 1.0 to 1.4 % every 5 ms, walks and wake-ups included.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod cpu_time;
+mod error;
+mod parse;
+mod proc_file;
+mod rollup;
+mod sampler;
+mod sampler_thread;
+mod target;
+
+pub use clock::monotonic_ns;
+pub use error::ProcessError;
+pub use rollup::RollupPolicy;
+pub use sampler::Sampler;
+pub use sampler_thread::{Pace, SamplerSummary, SamplerThread};

@@ -3,25 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt16Type, UInt64Type};
 use dwell_analysis::{Analyser, MetricsReport, Options};
-use dwell_events::LossKind;
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
-use dwell_events::schema::loss::{self, LossRow};
 use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_events::schema::trace::TraceBuilder;
-use dwell_events::schema::{Table, region_map, tokens};
-use dwell_ggml::wire::Frame;
+use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_gguf::GgufFile;
 use dwell_label::{FileTensor, Labelled, Labeller, Output};
 use dwell_store::{
-    RawReader, RunDir, RunState, StoreError, StreamEnd, TableWriter, open_table, write_bytes_atomically,
+    PARTIAL_SUFFIX, RunDir, RunState, StoreError, TableWriter, open_table, write_bytes_atomically,
     write_json_atomically, write_manifest, write_memory_csv,
 };
 
 use crate::metadata::Metadata;
+use crate::raw_records::{RawRecords, frames};
+use crate::run_loss::{missing_records, run_losses};
+use crate::samples::ProcessSamples;
 use crate::session::RecordingFacts;
 use crate::summary::RunSummary;
 use crate::{PROCESS_STREAM, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, WORKER_LABEL};
@@ -37,8 +34,6 @@ type TableRows = BTreeMap<&'static str, u64>;
 pub struct BuildOptions {
     /// How metrics are computed.
     pub analysis: Options,
-    /// Whether the run was found with its observer killed.
-    pub was_observer_killed: bool,
 }
 
 /// A finished run.
@@ -51,23 +46,41 @@ pub struct BuiltRun {
 
 /// Makes everything that a run directory holds from its raw streams, and seals it.
 pub fn build_run(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
+    build_and_seal(run, options, listener).map_err(|error| {
+        remove_unfinished_tables(run);
+        RunError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() }
+    })
+}
+
+fn build_and_seal(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
     let record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
-    let facts: RecordingFacts = read_json(run, RecordingFacts::FILE_NAME).unwrap_or_default();
-    let memory_rows = crate::samples::read_samples(&run.raw_stream(PROCESS_STREAM));
+    let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
+    let samples = ProcessSamples::read(&run.raw_stream(PROCESS_STREAM));
     let (mut labelled, mut table_rows) = write_accesses(run, &record, listener)?;
-    align_tokens(&mut labelled, &memory_rows);
-    add_run_losses(&mut labelled, &facts, options);
-    table_rows.extend(write_small_tables(run, &record, &labelled, &memory_rows)?);
+    align_tokens(&mut labelled, &samples.rows);
+    labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
+    table_rows.extend(write_small_tables(run, &record, &labelled, &samples.rows)?);
     let metrics = analyse_run(run, options.analysis)?;
     write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv().as_bytes())?;
     write_bytes_atomically(&run.path().join("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
     let is_partial = labelled.loss.iter().any(|row| row.kind.severity() == dwell_events::Severity::DataLoss);
-    let metadata = Metadata::of(run, &record, &facts, &labelled, &memory_rows, &table_rows, is_partial);
+    let facts = facts.unwrap_or_default();
+    let metadata = Metadata::of(run, &record, &facts, &labelled, &samples.rows, &table_rows, is_partial);
     write_json_atomically(&run.metadata_json(), &metadata)?;
-    run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
     write_manifest(run)?;
-    let summary = RunSummary::of(run, &metadata, &metrics, &labelled.loss);
+    // Last, because a run in its final state is one that has a manifest.
+    run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
+    let summary = RunSummary::of(run, &metadata, &metrics, &labelled);
     Ok(BuiltRun { summary, is_partial })
+}
+
+/// Gives back the space of tables that could not be finished; they are made anew from `raw/`.
+fn remove_unfinished_tables(run: &RunDir) {
+    for table in Table::ALL {
+        let mut name = run.table(table).into_os_string();
+        name.push(PARTIAL_SUFFIX);
+        let _ = fs::remove_file(name);
+    }
 }
 
 /// The metrics of a run's tables.
@@ -97,32 +110,16 @@ fn write_accesses(
 ) -> Result<(Labelled, TableRows), RunError> {
     let mut tables = AccessTables::create(run)?;
     let mut labeller = Labeller::new(&file_tensors(record));
-    let stream = run.raw_stream(TENSOR_OPS_STREAM);
-    let total_bytes = fs::metadata(&stream).map_or(0, |metadata| metadata.len()).max(1);
-    let mut damaged_batches = 0;
-    if stream.exists() {
-        let mut reader = RawReader::open(&stream)?;
-        while let Some(batch) = reader.next() {
-            match batch {
-                Ok(batch) => tables.label(&mut labeller, &batch)?,
-                Err(_) => damaged_batches += 1,
-            }
-            listener.building(reader.whole_bytes() as f64 / total_bytes as f64);
+    let mut records = RawRecords::open(&run.raw_stream(TENSOR_OPS_STREAM))?;
+    while let Some(batch) = records.next_batch() {
+        for frame in frames(&batch) {
+            labeller.frame(&frame, &mut tables.output);
+            tables.write_full_batches(ROWS_PER_BATCH)?;
         }
-        if let Some(StreamEnd::Truncated { bytes_dropped, .. }) = reader.end() {
-            damaged_batches += u64::from(bytes_dropped > 0);
-        }
+        listener.building(records.share_read());
     }
     let mut labelled = labeller.finish(&mut tables.output);
-    if damaged_batches > 0 {
-        labelled.loss.push(LossRow {
-            kind: LossKind::UndecodableRecords,
-            source: "tensor_ops",
-            count: damaged_batches,
-            bytes: None,
-            detail: "batches of the raw stream that are damaged or cut off".to_owned(),
-        });
-    }
+    labelled.loss.extend(missing_records(records.missing()));
     let rows = tables.finish()?;
     Ok((labelled, rows))
 }
@@ -141,23 +138,6 @@ impl AccessTables {
             trace: TableWriter::create(run.path(), Table::Trace)?,
             blocks: TableWriter::create(run.path(), Table::KvBlockLifecycle)?,
         })
-    }
-
-    fn label(&mut self, labeller: &mut Labeller, batch: &RecordBatch) -> Result<(), StoreError> {
-        let (sequences, kinds) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1));
-        let (kinds, times) = (kinds.as_primitive::<UInt16Type>(), batch.column(2).as_primitive::<UInt64Type>());
-        let payloads = batch.column(3).as_binary::<i32>();
-        for row in 0..batch.num_rows() {
-            let frame = Frame {
-                kind: kinds.value(row),
-                sequence: sequences.value(row),
-                time_ns: times.value(row),
-                payload: payloads.value(row),
-            };
-            labeller.frame(&frame, &mut self.output);
-            self.write_full_batches(ROWS_PER_BATCH)?;
-        }
-        Ok(())
     }
 
     fn write_full_batches(&mut self, rows_min: usize) -> Result<(), StoreError> {
@@ -190,29 +170,6 @@ fn align_tokens(labelled: &mut Labelled, samples: &[MemoryRow]) {
     for token in &mut labelled.tokens {
         let later = worker.partition_point(|sample| sample.timestamp_ns <= token.end_ns);
         token.rss_bytes = later.checked_sub(1).map(|at| worker[at].rss_bytes);
-    }
-}
-
-fn add_run_losses(labelled: &mut Labelled, facts: &RecordingFacts, options: &BuildOptions) {
-    let mut add = |kind, count, source, detail: String| {
-        labelled.loss.push(LossRow { kind, source, count, bytes: None, detail });
-    };
-    if let Some((message, _)) = &labelled.outcome.failed {
-        add(LossKind::WorkerDied, 1, "tensor_ops", message.clone());
-    } else if let Some(how) = &facts.worker_failure {
-        add(LossKind::WorkerDied, 1, "tensor_ops", format!("it ended {how}"));
-    }
-    if options.was_observer_killed {
-        add(LossKind::ObserverDied, 1, "tensor_ops", "the run was completed by recovery".to_owned());
-    }
-    if facts.is_interrupted {
-        add(LossKind::Interrupted, 1, "tensor_ops", "the user interrupted the run".to_owned());
-    }
-    if let Some(reason) = &labelled.outcome.refused {
-        add(LossKind::UnrecordedGraphs, 1, "tensor_ops", reason.clone());
-    }
-    if facts.missed_samples > 0 {
-        add(LossKind::MissedSamples, facts.missed_samples, "process", "samples that were due".to_owned());
     }
 }
 

@@ -1,7 +1,10 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
 use dwell_store::StoreError;
+use rustix::process::Signal;
+
+use crate::RunRecord;
 
 /// Why a run could not be made, or not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +31,25 @@ pub enum RunError {
     },
 
     /// The worker ended before anything was computed, and without saying why.
-    #[error("the worker ended {how} before it computed anything{log}")]
+    #[error("{how} before it computed anything{last_words}")]
     WorkerDied {
-        /// Exit code or signal.
+        /// How it ended, as the beginning of a sentence.
         how: String,
-        /// Its last words, if any.
-        log: String,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// The end of its log, as the end of a sentence.
+        last_words: String,
+    },
+
+    /// The user interrupted before anything was computed.
+    #[error("the run was interrupted before anything was computed")]
+    Interrupted,
+
+    /// Recording could not begin, or stopped before anything was computed.
+    #[error("recording could not begin: {source}")]
+    NotBegun {
+        /// Why.
+        source: StoreError,
     },
 
     /// The worker's ring could not be read.
@@ -54,11 +70,27 @@ pub enum RunError {
         run: PathBuf,
     },
 
+    /// The tables could not be made; what is in `raw/` is whole.
+    #[error("building the tables stopped: {source}")]
+    BuildingStopped {
+        /// Why.
+        source: Box<RunError>,
+        /// The run.
+        run: PathBuf,
+    },
+
+    /// There is nothing that a run could be finished from.
+    #[error("recovering found no raw/{}, which every recording begins with: {run:?}", RunRecord::FILE_NAME)]
+    NothingRecorded {
+        /// The run.
+        run: PathBuf,
+    },
+
     /// The run is still being recorded.
-    #[error("process {observer_pid} is still recording this run: {run:?}")]
+    #[error("process {pid} is still at work on this run: {run:?}")]
     StillRecording {
         /// Who.
-        observer_pid: u32,
+        pid: u32,
         /// The run.
         run: PathBuf,
     },
@@ -78,22 +110,74 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// Whether the run directory holds something that a run can be finished from. If not, nothing was computed.
+    pub fn leaves_a_run(&self) -> bool {
+        matches!(self, RunError::RecordingStopped { .. } | RunError::BuildingStopped { .. })
+    }
+}
+
 impl Hint for RunError {
     fn hints(&self) -> Vec<String> {
         match self {
             RunError::Store(error) => error.hints(),
             RunError::Engine { hints, .. } => hints.clone(),
-            RunError::RecordingStopped { source, run } => {
-                let mut hints = source.hints();
-                hints.push(format!("then finish the run with `dwell recover {}`", run.display()));
-                hints
-            }
-            RunError::WorkerDied { .. } => {
-                vec!["run again with DWELL_LLAMA_LOG=1 to see what the runtime says".to_owned()]
-            }
+            RunError::NotBegun { source } => hints_before_anything_was_written(source),
+            RunError::RecordingStopped { source, run } => hints_to_recover(source.hints(), run),
+            RunError::BuildingStopped { source, run } => match **source {
+                RunError::Store(ref source) if can_pass(source) => hints_to_recover(source.hints(), run),
+                ref source => source.hints(),
+            },
+            RunError::WorkerDied { signal, .. } => hints_after_signal(*signal),
             RunError::StillRecording { .. } => vec!["wait for it to end, or end that process first".to_owned()],
-            RunError::AlreadyComplete { run } => vec![format!("check it with `dwell verify {}`", run.display())],
-            RunError::Spawn { .. } | RunError::Ring { .. } | RunError::Analysis { .. } => Vec::new(),
+            RunError::AlreadyComplete { run } => vec![format!("check it with `dwell verify '{}'`", run.display())],
+            RunError::NothingRecorded { .. } => {
+                vec!["it was ended before anything was recorded; run it again under another name".to_owned()]
+            }
+            RunError::Interrupted | RunError::Spawn { .. } | RunError::Ring { .. } | RunError::Analysis { .. } => {
+                Vec::new()
+            }
         }
+    }
+}
+
+fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
+    hints.push(format!("then finish the run with `dwell recover '{}'`", run.display()));
+    hints
+}
+
+/// There is nothing to recover yet, which the usual hints of a full disk speak of.
+fn hints_before_anything_was_written(error: &StoreError) -> Vec<String> {
+    match error {
+        StoreError::NoSpace { path, .. } | StoreError::NotEnoughSpace { path, .. } => {
+            let dir = path.parent().unwrap_or(path).display();
+            vec![format!("see what fills the disk with `df -h '{dir}'`, or write elsewhere with `-o`")]
+        }
+        other => other.hints(),
+    }
+}
+
+/// Whether the same may succeed later: not damage, but something that the machine lacked.
+fn can_pass(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::NoSpace { .. }
+            | StoreError::NotEnoughSpace { .. }
+            | StoreError::PermissionDenied { .. }
+            | StoreError::NotFound { .. }
+            | StoreError::Io { .. }
+    )
+}
+
+fn hints_after_signal(signal: Option<i32>) -> Vec<String> {
+    const SIGKILL: i32 = Signal::KILL.as_raw();
+    match signal {
+        Some(SIGKILL) => vec![
+            "see with `dmesg | tail` whether memory ran out".to_owned(),
+            "if it did, use a smaller --context-length or model".to_owned(),
+        ],
+        Some(_) => vec!["run again with DWELL_LLAMA_LOG=1 to see what the runtime says".to_owned()],
+        // It said itself what was wrong.
+        None => Vec::new(),
     }
 }

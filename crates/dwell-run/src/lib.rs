@@ -11,18 +11,25 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod discard;
 mod error;
 mod host;
 mod metadata;
+mod patience;
+mod raw_records;
 mod record;
 mod recover;
 mod request;
+mod rings;
+mod run_loss;
 mod samples;
+mod sampling;
 mod session;
 mod summary;
 mod worker_process;
 
 pub use build::{BuildOptions, BuiltRun, analyse_run, build_run};
+pub use discard::discard_run;
 pub use error::RunError;
 pub use host::HostFacts;
 pub use metadata::{Generation, Metadata, ObserverEffect, ProcessCost};

@@ -1,66 +1,96 @@
 //! Finishing a run whose observer was killed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
 use dwell_ggml::ring::process_exists;
-use dwell_store::{RawReader, RunDir, RunState};
+use dwell_store::{RunDir, RunMarker, RunState, StoreError};
 
+use crate::raw_records::RawRecords;
 use crate::record::Recording;
-use crate::{BuildOptions, BuiltRun, RunError, RunListener, TENSOR_OPS_STREAM, build_run};
+use crate::{BuildOptions, BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
+
+/// How long the worker of a killed observer may take to die, which the kernel sees to.
+const LONGEST_DYING: Duration = Duration::from_secs(5);
 
 /// Takes what the killed run left (raw streams, cut anywhere, and the ring) and makes its tables.
 pub fn recover_run(path: &Path, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
     let run = RunDir::open(path)?;
     let marker = run.marker()?;
     let state = marker.as_ref().map_or(RunState::Recording, |marker| marker.state);
-    if state.is_final() {
+    if state.is_final() && run.manifest_json().is_file() {
         return Err(RunError::AlreadyComplete { run: path.to_owned() });
     }
-    let observer = marker.map(|marker| marker.observer_pid).filter(|&pid| pid != std::process::id());
-    if let Some(observer_pid) = observer.filter(|&pid| process_exists(pid) && is_dwell(pid)) {
-        return Err(RunError::StillRecording { observer_pid, run: path.to_owned() });
+    if !run.raw().join(RunRecord::FILE_NAME).is_file() {
+        return Err(RunError::NothingRecorded { run: path.to_owned() });
     }
-    for ring in rings_in(&run) {
+    check_nobody_records(&run, marker.as_ref())?;
+    // With this process in the marker, a second recovery at the same time is refused.
+    run.set_state(state)?;
+    for ring in rings::waiting(&run) {
         empty_ring(&run, &ring)?;
     }
+    rings::remove_unfinished(&run);
     run.set_state(RunState::Building)?;
-    let options = BuildOptions { was_observer_killed: state == RunState::Recording, ..options.clone() };
-    build_run(&run, &options, listener)
+    build_run(&run, options, listener)
+}
+
+/// Refuses a run whose observer, or whose worker without one, is still at work.
+fn check_nobody_records(run: &RunDir, marker: Option<&RunMarker>) -> Result<(), RunError> {
+    let still_recording = |pid| Err(RunError::StillRecording { pid, run: run.path().to_owned() });
+    let observer = marker.map(|marker| marker.observer_pid).filter(|&pid| pid != std::process::id());
+    if let Some(pid) = observer.filter(|&pid| is_running_dwell(pid)) {
+        return still_recording(pid);
+    }
+    let started_at = Instant::now();
+    while let Some(pid) = running_producer(run) {
+        if started_at.elapsed() >= LONGEST_DYING {
+            return still_recording(pid);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn running_producer(run: &RunDir) -> Option<u32> {
+    rings::waiting(run).iter().filter_map(|ring| rings::producer_pid(ring)).find(|&pid| is_running_dwell(pid))
 }
 
 /// Process ids are used again; one that now belongs to something else does not hold the run.
-fn is_dwell(pid: u32) -> bool {
-    let ours = std::env::current_exe().ok().and_then(|path| path.file_name().map(ToOwned::to_owned));
-    let theirs =
-        fs::read_link(format!("/proc/{pid}/exe")).ok().and_then(|path| path.file_name().map(ToOwned::to_owned));
-    ours.is_none() || ours == theirs
-}
-
-fn rings_in(run: &RunDir) -> Vec<PathBuf> {
-    let entries = fs::read_dir(run.raw()).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|name| name == "ring")).collect()
+fn is_running_dwell(pid: u32) -> bool {
+    let program_name = |link: &str| {
+        let path = fs::read_link(link).ok()?;
+        // The kernel says this of a program that was replaced while it runs.
+        Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+    };
+    let ours = program_name("/proc/self/exe");
+    process_exists(pid) && (ours.is_none() || ours == program_name(&format!("/proc/{pid}/exe")))
 }
 
 fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
-    let stream = run.raw_stream(TENSOR_OPS_STREAM);
-    let mut recording = match next_sequence(&stream) {
-        Some(sequence) => Recording::resume(ring, &stream, sequence)?,
-        None => Recording::begin(ring, &stream)?,
+    let mut recording = match reopen(run, ring) {
+        // What it held is lost, and counted; what was written out of it before is not.
+        Err(RunError::Ring { .. }) => return Ok(rings::set_aside(ring)?),
+        outcome => outcome?,
     };
     recording.drain(|_| {})?;
     recording.finish()?;
     Ok(())
 }
 
-/// The number after the last record in a stream; `None` if there is no stream to continue.
-fn next_sequence(stream: &Path) -> Option<u64> {
-    let mut next = 0;
-    for batch in RawReader::open(stream).ok()?.flatten() {
-        let sequences = batch.column_by_name("sequence").map(|column| column.as_primitive::<UInt64Type>().values());
-        next = sequences.and_then(|values| values.last()).map_or(next, |last| last + 1);
+fn reopen(run: &RunDir, ring: &Path) -> Result<Recording, RunError> {
+    let stream = run.raw_stream(TENSOR_OPS_STREAM);
+    let mut records = RawRecords::open(&stream)?;
+    while records.next_batch().is_some() {}
+    if records.has_header() {
+        return Recording::resume(ring, &stream, records.next_sequence());
     }
-    Some(next)
+    match fs::remove_file(&stream) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::Io { action: "replacing an empty raw stream", source, path: stream }.into())
+        }
+        _ => Recording::begin(ring, &stream),
+    }
 }

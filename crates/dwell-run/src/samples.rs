@@ -6,14 +6,37 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use dwell_events::schema::memory::MemoryRow;
-use dwell_store::RawReader;
+use dwell_store::{RawReader, StoreError, StreamEnd};
 
-/// All samples of a run, in time order. A stream that is missing or cut gives what it has: the run does not depend on it.
-pub(crate) fn read_samples(stream: &Path) -> Vec<MemoryRow> {
-    let Ok(reader) = RawReader::open(stream) else { return Vec::new() };
-    let mut rows: Vec<MemoryRow> = reader.flatten().flat_map(|batch| rows_of(&batch)).collect();
-    rows.sort_by_key(|row| row.timestamp_ns);
-    rows
+/// The samples of a run.
+#[derive(Default)]
+pub(crate) struct ProcessSamples {
+    /// In time order.
+    pub(crate) rows: Vec<MemoryRow>,
+    /// Batches that are damaged or cut off; a stream that cannot be read at all counts as one.
+    pub(crate) damaged_batches: u64,
+}
+
+impl ProcessSamples {
+    /// All samples that a stream has: the run does not depend on those that are missing.
+    pub(crate) fn read(stream: &Path) -> Self {
+        let mut reader = match RawReader::open(stream) {
+            Ok(reader) => reader,
+            Err(StoreError::NotFound { .. } | StoreError::TruncatedHeader { .. }) => return Self::default(),
+            Err(_) => return Self { rows: Vec::new(), damaged_batches: 1 },
+        };
+        let mut samples = Self::default();
+        for batch in reader.by_ref() {
+            match batch {
+                Ok(batch) => samples.rows.extend(rows_of(&batch)),
+                Err(_) => samples.damaged_batches += 1,
+            }
+        }
+        let is_torn = matches!(reader.end(), Some(StreamEnd::Truncated { bytes_dropped, .. }) if bytes_dropped > 0);
+        samples.damaged_batches += u64::from(is_torn);
+        samples.rows.sort_by_key(|row| row.timestamp_ns);
+        samples
+    }
 }
 
 fn rows_of(batch: &RecordBatch) -> Vec<MemoryRow> {

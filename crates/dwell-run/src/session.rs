@@ -1,35 +1,39 @@
 //! Live recording: the worker runs, collectors append to `raw/`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use dwell_events::engine::EngineEvent;
-use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::{Frame, Kind};
-use dwell_process::{SamplerSummary, SamplerThread};
-use dwell_store::{RawCompression, RawWriter, RunDir, RunState, StoreError, write_json_atomically};
+use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
 
+use crate::patience::Patience;
 use crate::record::Recording;
+use crate::sampling::Sampling;
 use crate::worker_process::WorkerProcess;
-use crate::{OBSERVER_LABEL, PROCESS_STREAM, RunError, RunRecord, RunRequest, TENSOR_OPS_STREAM, WORKER_LABEL};
+use crate::{RunError, RunRecord, RunRequest, TENSOR_OPS_STREAM};
 
 /// How often the ring is looked at: tokens reach the terminal within this time, and 40 looks a second cost the worker
 /// less than could be measured.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
-/// How long a worker may take to make its ring; under an instruction-level tracer it is slow.
-const RING_WAIT_POLLS: u32 = 4 * 60 * 40;
+/// Room without which a run does not begin: the ring, which is allocated in full, and a first piece of each stream.
+const LEAST_SPACE_BYTES: u64 = DEFAULT_CAPACITY_BYTES as u64 + (1 << 20);
 
 /// What a run tells while it goes on.
 pub trait RunListener {
     /// The engine reported something.
     fn engine_event(&mut self, event: &EngineEvent);
+    /// The user interrupted; the worker was asked to end.
+    fn interrupted(&mut self) {}
     /// This share of the raw records has been turned into tables.
     fn building(&mut self, done: f64);
 }
 
 /// What recording found out that is in no raw stream: `raw/recorded.json`.
+///
+/// It is the last thing that recording writes: a run without it was not recorded to its end.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct RecordingFacts {
     /// How the worker ended, if not well.
@@ -38,7 +42,10 @@ pub struct RecordingFacts {
     pub worker_blocked_ns: u64,
     /// Process samples that were due but not taken.
     pub missed_samples: u64,
-    /// Whether the user interrupted.
+    /// Why there are no process samples at all.
+    #[serde(default)]
+    pub sampling_failure: Option<String>,
+    /// Whether the user interrupted before all was done.
     pub is_interrupted: bool,
 }
 
@@ -49,50 +56,74 @@ impl RecordingFacts {
 
 /// Runs the job in a worker and records it into `run`. Returns when the worker has ended and all is in `raw/`.
 ///
-/// `interrupted` is set by the caller's signal handler; the worker, which gets the same signal from the terminal, then
-/// ends by itself.
+/// `interrupted` is set by the caller's signal handler; the worker is then asked to end, and what it computed until then
+/// is a run. [`RunError::leaves_a_run`] tells whether there is anything to keep after an error.
 pub fn record_run(
     run: &RunDir,
     request: &RunRequest,
     interrupted: &AtomicBool,
     listener: &mut dyn RunListener,
 ) -> Result<(), RunError> {
-    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &RunRecord::of(request))?;
+    let not_begun = |source| RunError::NotBegun { source };
+    ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
+    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &RunRecord::of(request)).map_err(not_begun)?;
     let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;
-    let mut session = Session::begin(run, request, &worker)?;
-    let result = session.follow(&mut worker, interrupted, listener);
-    if !worker.has_ended() {
-        worker.kill();
-    }
-    let outcome = session.end(&worker, interrupted.load(Ordering::Relaxed));
+    let mut session = Session::begin(run, request, &worker).map_err(not_begun)?;
+    let followed = session.follow(&mut worker, interrupted, listener);
+    worker.kill_because("recording had to stop".to_owned());
+    let has_computed = session.progress.has_computed;
+    let ended = session.end(&worker, interrupted.load(Ordering::Relaxed)).map_err(RunError::Store);
     let stopped = |source| RunError::RecordingStopped { source, run: run.path().to_owned() };
-    result.map_err(|error| match error {
-        RunError::Store(source) => stopped(source),
+    followed.and(ended).map_err(|error| match error {
+        RunError::Store(source) if has_computed => stopped(source),
+        RunError::Store(source) => not_begun(source),
         other => other,
     })?;
-    outcome.map_err(stopped)?;
-    run.set_state(RunState::Building)?;
-    Ok(())
+    run.set_state(RunState::Building).map_err(stopped)
+}
+
+/// What the worker's records say about how far it has come.
+#[derive(Default)]
+struct Progress {
+    /// Whether at least one computation was done.
+    has_computed: bool,
+    /// Whether a sequence was cut off by an interruption.
+    was_cut: bool,
+    /// Whether the engine said that its work is done.
+    has_finished: bool,
+    /// Message and hints of a failure.
+    failure: Option<(String, Vec<String>)>,
+}
+
+impl Progress {
+    fn note(&mut self, event: &EngineEvent) {
+        match event {
+            // An untraced worker tells of its computations by events alone.
+            EngineEvent::BatchEnds { .. } => self.has_computed = true,
+            EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.was_cut = true,
+            EngineEvent::Finished { .. } => self.has_finished = true,
+            EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
+            _ => {}
+        }
+    }
+
+    /// Whether an interruption cost anything: one that came after all was done did not.
+    fn is_cut_short(&self, was_interrupted: bool) -> bool {
+        self.was_cut || was_interrupted && !self.has_finished
+    }
 }
 
 struct Session<'a> {
     run: &'a RunDir,
     recording: Option<Recording>,
-    sampler: SamplerThread,
-    samples: Receiver<Vec<MemoryRow>>,
-    process_stream: RawWriter,
-    steps: u64,
-    failure: Option<(String, Vec<String>)>,
+    sampling: Sampling,
+    progress: Progress,
 }
 
 impl<'a> Session<'a> {
-    fn begin(run: &'a RunDir, request: &RunRequest, worker: &WorkerProcess) -> Result<Self, RunError> {
-        let targets = [(WORKER_LABEL, worker.pid()), (OBSERVER_LABEL, std::process::id())];
-        let (sender, samples) = mpsc::sync_channel(1024);
-        let sampler = SamplerThread::start(&targets, request.sample_interval, sender);
-        let process_stream =
-            RawWriter::create(&run.raw_stream(PROCESS_STREAM), memory::schema(), RawCompression::None)?;
-        Ok(Self { run, recording: None, sampler, samples, process_stream, steps: 0, failure: None })
+    fn begin(run: &'a RunDir, request: &RunRequest, worker: &WorkerProcess) -> Result<Self, StoreError> {
+        let sampling = Sampling::begin(run, worker.pid(), request.sample_interval)?;
+        Ok(Self { run, recording: None, sampling, progress: Progress::default() })
     }
 
     fn follow(
@@ -101,24 +132,19 @@ impl<'a> Session<'a> {
         interrupted: &AtomicBool,
         listener: &mut dyn RunListener,
     ) -> Result<(), RunError> {
-        let mut polls = 0;
+        let mut patience = Patience::new();
         loop {
             // Asked before draining: what the worker wrote before it ended is then seen by the drain after it.
             let has_ended = worker.has_ended();
             self.open_ring(worker)?;
             self.drain(listener)?;
-            self.write_samples()?;
-            let is_over = self.recording.as_ref().is_some_and(Recording::is_over);
-            if has_ended || (is_over && worker.has_ended()) {
-                break;
+            self.sampling.write()?;
+            if has_ended {
+                return self.judge(worker, interrupted.load(Ordering::Relaxed));
             }
-            polls += 1;
-            if self.recording.is_none() && (polls > RING_WAIT_POLLS || interrupted.load(Ordering::Relaxed)) {
-                worker.kill();
-            }
+            patience.look(worker, self.recording.is_some(), interrupted.load(Ordering::Relaxed), listener);
             thread::sleep(POLL_INTERVAL);
         }
-        self.judge(worker)
     }
 
     fn open_ring(&mut self, worker: &WorkerProcess) -> Result<(), RunError> {
@@ -131,59 +157,47 @@ impl<'a> Session<'a> {
 
     fn drain(&mut self, listener: &mut dyn RunListener) -> Result<(), StoreError> {
         let Some(recording) = &mut self.recording else { return Ok(()) };
-        let (steps, failure) = (&mut self.steps, &mut self.failure);
+        let progress = &mut self.progress;
         recording.drain(|frame: &Frame<'_>| {
-            *steps += u64::from(frame.kind == Kind::Step as u16);
+            progress.has_computed |= frame.kind == Kind::Step as u16;
             if frame.kind != Kind::Engine as u16 {
                 return;
             }
             if let Ok(event) = serde_json::from_slice::<EngineEvent>(frame.payload) {
+                progress.note(&event);
                 listener.engine_event(&event);
-                if let EngineEvent::Failed { message, hints } = event {
-                    *failure = Some((message, hints));
-                }
             }
         })
     }
 
-    fn write_samples(&mut self) -> Result<(), StoreError> {
-        let rows: Vec<MemoryRow> = self.samples.try_iter().flatten().collect();
-        if !rows.is_empty() {
-            self.process_stream.write(&memory::batch(&rows))?;
-            self.process_stream.flush()?;
-        }
-        Ok(())
-    }
-
     /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
     /// computed is a run, marked as partial.
-    fn judge(&mut self, worker: &WorkerProcess) -> Result<(), RunError> {
-        if self.steps > 0 {
+    fn judge(&mut self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), RunError> {
+        if self.progress.has_computed {
             return Ok(());
         }
-        if let Some((message, hints)) = self.failure.take() {
+        if let Some((message, hints)) = self.progress.failure.take() {
             return Err(RunError::Engine { message, hints });
         }
-        match worker.failure() {
-            Some(how) => Err(RunError::WorkerDied { how, log: worker.last_words() }),
-            None => Ok(()),
+        if was_interrupted || self.progress.was_cut {
+            return Err(RunError::Interrupted);
         }
+        let how = worker.failure().unwrap_or_else(|| "the worker ended".to_owned());
+        Err(RunError::WorkerDied { how, signal: worker.fatal_signal(), last_words: worker.last_words() })
     }
 
-    fn end(mut self, worker: &WorkerProcess, is_interrupted: bool) -> Result<(), StoreError> {
-        let summary: SamplerSummary = self.sampler.stop();
-        self.samples.try_iter().flatten().count();
-        self.process_stream.flush()?;
+    /// Writes what is left of all streams, then the facts that tell that nothing is.
+    fn end(self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), StoreError> {
+        let worker_blocked_ns = self.recording.as_ref().map_or(0, Recording::blocked_ns);
+        self.recording.map_or(Ok(()), Recording::finish)?;
+        let sampling = self.sampling.end()?;
         let facts = RecordingFacts {
             worker_failure: worker.failure(),
-            worker_blocked_ns: self.recording.as_ref().map_or(0, Recording::blocked_ns),
-            missed_samples: summary.missed,
-            is_interrupted,
+            worker_blocked_ns,
+            missed_samples: sampling.missed,
+            sampling_failure: sampling.failure,
+            is_interrupted: self.progress.is_cut_short(was_interrupted),
         };
-        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)?;
-        if let Some(recording) = self.recording.take() {
-            recording.finish()?;
-        }
-        self.process_stream.finish()
+        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use dwell_analysis::MetricsReport;
 use dwell_events::Severity;
 use dwell_events::schema::loss::LossRow;
+use dwell_label::Labelled;
 use dwell_store::RunDir;
 use serde::Serialize;
 
@@ -45,6 +46,8 @@ pub struct RunSummary {
     pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
     pub failure: Option<String>,
+    /// What to do about the failure.
+    pub failure_hints: Vec<String>,
 }
 
 /// One kind of loss.
@@ -90,7 +93,7 @@ pub struct RegionSummary {
 }
 
 impl RunSummary {
-    pub(crate) fn of(run: &RunDir, metadata: &Metadata, metrics: &MetricsReport, loss: &[LossRow]) -> Self {
+    pub(crate) fn of(run: &RunDir, metadata: &Metadata, metrics: &MetricsReport, labelled: &Labelled) -> Self {
         let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == "unknown");
         Self {
             run_dir: run.path().to_owned(),
@@ -102,13 +105,14 @@ impl RunSummary {
             time_resolution: metadata.time_resolution,
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
-            loss: loss.iter().map(LossSummary::of).collect(),
+            loss: labelled.loss.iter().map(LossSummary::of).collect(),
             window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
             definitions: metrics.definitions.name(),
             regions: RegionSummary::all(metrics),
             observer_effect: metadata.observer_effect,
             observer_peak_rss_bytes: peak_rss_bytes(),
             failure: metadata.failure.clone(),
+            failure_hints: labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect(),
         }
     }
 }

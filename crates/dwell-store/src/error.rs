@@ -238,7 +238,7 @@ fn run_of_raw(path: &Path) -> &Path {
 fn plain_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
-    match plain.trim_start_matches('.') {
+    match plain.trim_start_matches(['.', '-']) {
         "" => "unnamed".to_owned(),
         rest => rest.to_owned(),
     }
@@ -253,6 +253,7 @@ mod tests {
         let error = StoreError::UnusableName { what: "model id", name: "org/model:7b".to_owned() };
         assert_eq!(error.hints(), ["use `org_model_7b`"]);
         assert_eq!(plain_name(".."), "unnamed");
+        assert_eq!(plain_name("-x"), "x");
     }
 
     #[test]

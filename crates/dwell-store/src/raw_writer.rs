@@ -88,6 +88,8 @@ impl RawWriter {
     }
 
     /// Adds a batch. It is safe from the death of this process after the next [`RawWriter::flush`].
+    ///
+    /// After [`StoreError::NoSpace`] the batch is kept here; writing it again would double it.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         if batch.schema_ref().fields() != self.schema.fields() {
             let reason = format!("its columns are {}, not {}", names(batch.schema_ref()), names(&self.schema));

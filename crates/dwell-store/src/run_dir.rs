@@ -37,9 +37,17 @@ impl RunDir {
         let action = "creating a run directory";
         fs::create_dir(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
         let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned() };
-        fs::create_dir(run.raw()).map_err(|error| StoreError::from_io(action, &run.raw(), error))?;
-        run.set_state(RunState::Recording)?;
+        run.fill().inspect_err(|_| {
+            // It is new and empty, and must not be taken for a run.
+            let _ = fs::remove_dir_all(&run.path);
+        })?;
         Ok(run)
+    }
+
+    fn fill(&self) -> Result<(), StoreError> {
+        let raw = self.raw();
+        fs::create_dir(&raw).map_err(|error| StoreError::from_io("creating a run directory", &raw, error))?;
+        self.set_state(RunState::Recording)
     }
 
     /// The same under a fresh run id; an id that is taken is replaced by another.

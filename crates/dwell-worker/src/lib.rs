@@ -6,7 +6,7 @@
 
 mod linked;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, Job, TimeResolution};
+use dwell_ggml::ring::process_exists;
 use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution};
 use dwell_llama::{Hooks, JobObserver};
 
@@ -24,20 +25,31 @@ static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// Runs the job on standard input and returns the exit code of the process.
 pub fn run() -> ExitCode {
-    die_with_the_observer();
-    match run_job_from_stdin() {
+    match die_with_the_observer().and_then(|()| run_job_from_stdin()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            // The log may be on the disk that is full.
+            let _ = writeln!(std::io::stderr(), "error: {message}");
             ExitCode::from(2)
         }
     }
 }
 
 /// Without an observer nobody empties the ring. What is in it stays on disk for `dwell recover`.
-fn die_with_the_observer() {
+///
+/// Returns an error if the observer died before the kernel was asked.
+fn die_with_the_observer() -> Result<(), String> {
     // SAFETY: asks the kernel for a signal; there is no memory involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if process_exists(observer_pid()?) { Ok(()) } else { Err("the observer has ended".to_owned()) }
+}
+
+fn observer_pid() -> Result<u32, String> {
+    variable(OBSERVER_PID_VARIABLE)?.parse().map_err(|_| "the observer's process id is no number".to_owned())
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    std::env::var(name).map_err(|_| format!("the variable {name} is not set"))
 }
 
 fn run_job_from_stdin() -> Result<(), String> {
@@ -55,10 +67,9 @@ fn run_job_from_stdin() -> Result<(), String> {
 }
 
 fn start_recorder(job: &Job) -> Result<&'static Recorder, String> {
-    let variable = |name: &str| std::env::var(name).map_err(|_| format!("the variable {name} is not set"));
     let options = RecorderOptions {
         ring_dir: variable(RING_DIR_VARIABLE)?.into(),
-        observer_pid: variable(OBSERVER_PID_VARIABLE)?.parse().map_err(|_| "the observer's process id is no number")?,
+        observer_pid: observer_pid()?,
         resolution: match job.options.time_resolution {
             TimeResolution::Step => Resolution::Step,
             TimeResolution::Layer => Resolution::Layer,
@@ -71,12 +82,12 @@ fn start_recorder(job: &Job) -> Result<&'static Recorder, String> {
     Ok(RECORDER.get_or_init(|| recorder))
 }
 
-/// Set by the first Ctrl-C or SIGTERM; the second one ends the process at once.
+/// Set by Ctrl-C or SIGTERM, however often they come: the same interruption can arrive from the terminal and from the
+/// observer. A second one from the user ends the observer at once, and this process with it.
 fn interruption_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // If a handler cannot be set, the signal keeps its usual effect; the run is then recovered from its raw files.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone());
         let _ = signal_hook::flag::register(signal, flag.clone());
     }
     flag

@@ -1,6 +1,6 @@
 //! The recorder's way into the statically linked llama.cpp.
 //!
-//! The linker is told to `--wrap` three functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
+//! The linker is told to `--wrap` four functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
 //! original. Nothing in llama.cpp is changed, and the hooks are the same that the preload library puts around an
 //! unmodified program.
 
@@ -18,6 +18,7 @@ static IS_RECORDING: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn __real_ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int;
+    fn __real_ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool;
     fn __real_ggml_backend_tensor_alloc(buffer: *mut c_void, tensor: *mut Tensor, address: *mut c_void) -> c_int;
     fn __real_ggml_backend_tensor_set(tensor: *mut Tensor, data: *const c_void, offset: usize, size: usize);
     fn ggml_graph_n_nodes(graph: *mut c_void) -> c_int;
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn __wrap_ggml_backend_sched_graph_compute_async(
     // SAFETY: llama.cpp gives a graph that is allocated and whose inputs are set, and the arguments are passed on.
     unsafe {
         if let Some(recorder) = recorder {
-            recorder.begin_graph(graph);
+            recorder.begin_graph(scheduler, graph);
         }
         let status = __real_ggml_backend_sched_graph_compute_async(scheduler, graph);
         if let Some(recorder) = recorder {
@@ -87,6 +88,17 @@ pub unsafe extern "C" fn __wrap_ggml_backend_sched_graph_compute_async(
         }
         status
     }
+}
+
+/// # Safety
+/// Called by llama.cpp in the place of the function it wraps, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.graph_allocated(scheduler);
+    }
+    // SAFETY: the arguments are passed on.
+    unsafe { __real_ggml_backend_sched_alloc_graph(scheduler, graph) }
 }
 
 /// # Safety

@@ -7,6 +7,7 @@ use dwell_store::RunDir;
 
 use crate::args::AnalyseArgs;
 use crate::messages::hinted;
+use crate::output::print_result;
 use crate::summary_text;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
@@ -16,7 +17,8 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         super::print_json(&report)?;
     } else {
         let window_s = report.window.map_or(0.0, |window| window.duration_s());
-        print!("{}", summary_text::region_table(&RegionSummary::all(&report), window_s, report.definitions.name()));
+        let regions = RegionSummary::all(&report);
+        print_result(&summary_text::region_table(&regions, window_s, report.definitions.name()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

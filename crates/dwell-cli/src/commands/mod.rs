@@ -12,6 +12,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use crate::args::{DefinitionsArg, KvTypeArg, MetricsArgs};
+use crate::output::print_result;
 use dwell_analysis::{Definitions, Options, SuitabilityThresholds};
 use dwell_events::engine::KvType;
 
@@ -48,6 +49,5 @@ impl KvTypeArg {
 /// Prints a value as JSON on standard output.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("writing JSON")?;
-    println!("{text}");
-    Ok(())
+    print_result(&format!("{text}\n"))
 }

@@ -6,6 +6,7 @@ use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, ma
 
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
 use crate::messages::hinted;
+use crate::output::print_result;
 use crate::terminal::byte_bar;
 
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
@@ -14,7 +15,7 @@ pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let bar = byte_bar("writing", plan.file_bytes());
     make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes)).map_err(hinted)?;
     bar.finish_and_clear();
-    println!("{}", args.file.display());
+    print_result(&format!("{}\n", args.file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

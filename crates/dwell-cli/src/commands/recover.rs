@@ -9,9 +9,9 @@ use crate::messages::hinted;
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
-    let options = BuildOptions { analysis: args.metrics.options(), ..BuildOptions::default() };
+    let options = BuildOptions { analysis: args.metrics.options() };
     let mut terminal = Terminal::new(args.json);
-    let built = recover_run(&args.run, &options, &mut terminal).map_err(hinted)?;
+    let built = recover_run(&args.run, &options, &mut terminal);
     terminal.finish();
-    super::run::print_summary(&built, args.json)
+    super::run::print_summary(&built.map_err(hinted)?, args.json)
 }

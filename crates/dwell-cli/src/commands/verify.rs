@@ -2,20 +2,33 @@
 
 use std::process::ExitCode;
 
-use dwell_store::{VerifyReport, verify};
+use dwell_store::{RunDir, StoreError, VerifyReport, verify};
 
 use crate::args::VerifyArgs;
 use crate::format::count;
-use crate::messages::{EXIT_WITH_LOSS, hinted};
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::output::print_result;
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let report = verify(&args.run).map_err(hinted)?;
+    let run = RunDir::open(&args.run).map_err(hinted)?;
+    let report = verify(&args.run).map_err(|error| unverifiable(&error, &run))?;
     if args.json {
         super::print_json(&report)?;
     } else {
-        print!("{}", report_text(&report));
+        print_result(&report_text(&report))?;
     }
     Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+}
+
+/// A manifest that is not there was not written yet, or was removed; recovery writes it in both cases.
+fn unverifiable(error: &StoreError, run: &RunDir) -> Failure {
+    let failure = Failure::from_hinted(error);
+    match error {
+        StoreError::NotFound { .. } => {
+            failure.hint(format!("finish the run with `dwell recover '{}'`, which writes it", run.path().display()))
+        }
+        _ => failure,
+    }
 }
 
 fn report_text(report: &VerifyReport) -> String {

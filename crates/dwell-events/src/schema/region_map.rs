@@ -94,7 +94,7 @@ pub fn batch(rows: &[RegionRow]) -> RecordBatch {
         signed(|row| row.region_id.into()),
         words(|row| row.region_type.name()),
         signed(|row| row.address >> PAGE_SHIFT),
-        signed(|row| (row.address + row.size_bytes.max(1) - 1) >> PAGE_SHIFT),
+        signed(|row| row.address.saturating_add(row.size_bytes.saturating_sub(1)) >> PAGE_SHIFT),
         signed(|row| row.first_seen_ns),
         signed(|row| row.last_seen_ns),
         signed(|row| row.access_count),

@@ -1,0 +1,76 @@
+//! What Ctrl-C and SIGTERM do to `dwell run`.
+//!
+//! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
+//! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::messages::{EXIT_NOT_DONE, Failure, print_failure};
+
+/// What is being done, and with which run.
+#[derive(Clone, Default)]
+enum Stage {
+    #[default]
+    Preparing,
+    Recording(PathBuf),
+    Building(PathBuf),
+}
+
+/// Listens for signals from its making on.
+#[derive(Clone, Default)]
+pub(crate) struct Interruption {
+    is_requested: Arc<AtomicBool>,
+    stage: Arc<Mutex<Stage>>,
+}
+
+impl Interruption {
+    /// Takes over SIGINT and SIGTERM.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let interruption = Self::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("setting the signal handler")?;
+        let listener = interruption.clone();
+        let listen = move || signals.forever().for_each(|_| listener.on_signal());
+        thread::Builder::new().name("dwell-signals".to_owned()).spawn(listen).context("starting the signal thread")?;
+        Ok(interruption)
+    }
+
+    /// Set by the first signal while a run is recorded.
+    pub(crate) fn is_requested(&self) -> &AtomicBool {
+        &self.is_requested
+    }
+
+    /// From now on the first signal ends the worker.
+    pub(crate) fn recording_begins(&self, run: &Path) {
+        self.enter(Stage::Recording(run.to_owned()));
+    }
+
+    /// From now on any signal ends dwell.
+    pub(crate) fn building_begins(&self, run: &Path) {
+        self.enter(Stage::Building(run.to_owned()));
+    }
+
+    fn enter(&self, stage: Stage) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+
+    fn on_signal(&self) {
+        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failure = Failure::new("ended by the user");
+        let failure = match stage {
+            Stage::Recording(_) if !self.is_requested.swap(true, Ordering::Relaxed) => return,
+            Stage::Recording(run) | Stage::Building(run) => {
+                failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
+            }
+            Stage::Preparing => failure,
+        };
+        print_failure(&failure);
+        std::process::exit(EXIT_NOT_DONE.into());
+    }
+}

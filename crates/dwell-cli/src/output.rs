@@ -1,0 +1,25 @@
+//! Printing. `print!` and `eprint!` panic when nobody reads any more, as after `dwell run | head -1`; these do not.
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write};
+
+use crate::messages::Failure;
+
+/// Prints a result on standard output.
+///
+/// A reader that went away has what it wanted. Any other failure means that the result did not arrive.
+pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("printing the result failed with {error}")).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints to standard error, without a line break of its own. If nobody reads it, nothing is lost.
+pub(crate) fn say(text: Arguments<'_>) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+}

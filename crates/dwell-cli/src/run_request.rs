@@ -1,0 +1,135 @@
+//! From the arguments of `dwell run` to what is to be done; what cannot be done is refused before anything starts.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use dwell_events::engine::{Action, EngineOptions, Job, TimeResolution};
+use dwell_gguf::GgufFile;
+use dwell_run::RunRequest;
+
+use crate::args::{AutoSwitch, CollectorArg, ResolutionArg, RunArgs};
+use crate::messages::Failure;
+use crate::model_cache::Model;
+
+/// Asks for some hundred tokens of plain text.
+const DEFAULT_PROMPT: &str = "Explain, step by step, how a refrigerator keeps food cold.";
+
+/// Sequences whose shares in a KV block are followed.
+const MOST_SEQUENCES: u32 = 64;
+
+/// The work that the arguments ask for, apart from the model.
+///
+/// It does not look at the model, so that a wrong argument is told before a model is fetched.
+pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
+    check_options(args)?;
+    if let Some(path) = &args.actions {
+        return actions_in(path);
+    }
+    let sequences: Vec<i32> = (0..args.parallel.cast_signed()).collect();
+    Ok(vec![
+        Action::Prompt { text: prompt(args)?, sequences: sequences.clone() },
+        Action::Generate { max_tokens: args.max_tokens, sequences },
+    ])
+}
+
+/// The request for these actions on a model.
+pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &Model, file: &GgufFile) -> RunRequest {
+    RunRequest {
+        job: Job { options: engine_options(args, model, file), actions },
+        model_id: model.id.clone(),
+        is_traced: args.collect.contains(&CollectorArg::TensorOps),
+        sample_interval: Duration::from_millis(args.sample_interval_ms),
+        command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+/// Refuses options that the engine does not check; it checks the others.
+fn check_options(args: &RunArgs) -> Result<(), Failure> {
+    if args.parallel == 0 || args.parallel > MOST_SEQUENCES {
+        let found = args.parallel;
+        let failure = Failure::new(format!(
+            "checking the options: parallel is {found}, 1 to {MOST_SEQUENCES} are possible (sequences that are followed)"
+        ));
+        return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
+    }
+    // The job is sent as JSON, which has no other numbers than finite ones.
+    if !args.temperature.is_finite() || args.temperature < 0.0 {
+        let found = args.temperature;
+        let failure =
+            Failure::new(format!("checking the options: temperature is {found}, a finite number from 0 is needed"));
+        return Err(failure.hint("--temperature 0 for the likeliest token, 0.8 to draw"));
+    }
+    Ok(())
+}
+
+fn actions_in(path: &Path) -> anyhow::Result<Vec<Action>> {
+    let unfit = |reason: String| {
+        let failure = Failure::new(format!("reading the actions {reason}: {path:?}"));
+        failure.hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unfit(format!("failed with {error}")))?;
+    let actions: Vec<Action> = serde_json::from_str(&text).map_err(|error| unfit(format!("failed with {error}")))?;
+    if actions.is_empty() {
+        return Err(unfit("found none, at least 1 is needed".to_owned()).into());
+    }
+    Ok(actions)
+}
+
+fn prompt(args: &RunArgs) -> Result<String, Failure> {
+    let text = match (&args.prompt, &args.prompt_file) {
+        (Some(text), _) => text.clone(),
+        (None, Some(path)) => prompt_in(path).map_err(|error| {
+            let failure = Failure::new(format!("reading the prompt failed with {error}: {path:?}"));
+            failure.hint("give a file of UTF-8 text, or the text itself with --prompt")
+        })?,
+        (None, None) => DEFAULT_PROMPT.to_owned(),
+    };
+    if text.is_empty() {
+        let failure = Failure::new("reading the prompt found no text, at least 1 character is needed");
+        return Err(failure.hint("give a text with --prompt, or leave it out for the default one"));
+    }
+    Ok(text)
+}
+
+fn prompt_in(path: &Path) -> std::io::Result<String> {
+    if path != Path::new("-") {
+        return std::fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptions {
+    let has_template = file.text("tokenizer.chat_template").is_some();
+    EngineOptions {
+        model: model.path.clone(),
+        context_length: args.context_length,
+        threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
+        batch_size: args.batch_size,
+        micro_batch_size: args.micro_batch_size.min(args.batch_size),
+        parallel: args.parallel,
+        kv_unified: args.kv_unified,
+        kv_type_k: args.kv_type_k.unwrap_or(args.kv_type).kv_type(),
+        kv_type_v: args.kv_type_v.unwrap_or(args.kv_type).kv_type(),
+        flash_attention: args.flash_attention.is_on(),
+        mmap: args.mmap.is_on(),
+        repack: args.repack.is_on(),
+        full_window_cache: args.full_window_cache,
+        context_shift: args.context_shift,
+        seed: args.seed,
+        temperature: args.temperature,
+        chat_template: match args.chat_template {
+            AutoSwitch::Auto => has_template,
+            AutoSwitch::On => true,
+            AutoSwitch::Off => false,
+        },
+        ignore_end: args.ignore_end,
+        time_resolution: match args.time_resolution {
+            ResolutionArg::Step => TimeResolution::Step,
+            ResolutionArg::Layer => TimeResolution::Layer,
+            ResolutionArg::Op => TimeResolution::Op,
+        },
+    }
+}

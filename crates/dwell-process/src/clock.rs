@@ -1,0 +1,16 @@
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// CLOCK_MONOTONIC nanoseconds, the clock of every table.
+pub fn monotonic_ns() -> u64 {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> u64 {
+    // Neither clock is ever negative, and 64 bits of nanoseconds are 584 years.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

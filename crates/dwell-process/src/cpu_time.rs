@@ -1,0 +1,103 @@
+//! CPU time of a process, finer than the 10 ms ticks of `stat`.
+//!
+//! `stat` has the time of all threads, those that ended included, in ticks. The `schedstat` of a thread has that
+//! thread's time in nanoseconds and vanishes with it. Together: the sum over the threads, kept within what `stat`
+//! allows, since threads come and go unseen.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use crate::parse;
+use crate::proc_file::ProcFile;
+
+/// With more threads than this their files cost more than the precision is worth: 0.6 µs each, and a descriptor.
+const MOST_THREADS: usize = 128;
+
+/// `stat` rounds user and system time down to a tick each, so the truth is less than this above it.
+const FLOOR_ERROR_NS: u64 = 2 * parse::NS_PER_TICK;
+
+/// The CPU time of one process.
+pub(crate) struct CpuTime {
+    task_dir: PathBuf,
+    threads: Vec<ThreadTime>,
+    /// Time of threads that ended, and of those that were never seen.
+    retired_ns: u64,
+    last_ns: u64,
+    has_schedstat: bool,
+}
+
+struct ThreadTime {
+    tid: u32,
+    file: ProcFile,
+    run_ns: u64,
+}
+
+impl CpuTime {
+    pub(crate) fn new(pid: u32) -> Self {
+        let task_dir = PathBuf::from(format!("/proc/{pid}/task"));
+        Self { task_dir, threads: Vec::new(), retired_ns: 0, last_ns: 0, has_schedstat: true }
+    }
+
+    /// The time now, given what `stat` says. Never less than the time before.
+    pub(crate) fn total_ns(&mut self, floor_ns: u64, thread_count: u32, buffer: &mut Vec<u8>) -> u64 {
+        let is_worth_it = self.has_schedstat && thread_count as usize <= MOST_THREADS;
+        let total_ns = if is_worth_it { self.sum_ns(floor_ns, thread_count, buffer) } else { floor_ns };
+        self.last_ns = self.last_ns.max(total_ns);
+        self.last_ns
+    }
+
+    fn sum_ns(&mut self, floor_ns: u64, thread_count: u32, buffer: &mut Vec<u8>) -> u64 {
+        self.read_threads(buffer);
+        // A thread that was replaced by another was found out by its unreadable file.
+        if self.threads.len() != thread_count as usize {
+            self.has_schedstat = self.find_new_threads(buffer).is_ok();
+        }
+        let live_ns: u64 = self.threads.iter().map(|thread| thread.run_ns).sum();
+        let total_ns = (live_ns + self.retired_ns).clamp(floor_ns, floor_ns + FLOOR_ERROR_NS);
+        self.retired_ns = total_ns.saturating_sub(live_ns);
+        total_ns
+    }
+
+    fn read_threads(&mut self, buffer: &mut Vec<u8>) {
+        let mut ended_ns = 0;
+        self.threads.retain_mut(|thread| match thread.read(buffer) {
+            Some(run_ns) => {
+                thread.run_ns = run_ns;
+                true
+            }
+            None => {
+                ended_ns += thread.run_ns;
+                false
+            }
+        });
+        self.retired_ns += ended_ns;
+    }
+
+    fn find_new_threads(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        for entry in fs::read_dir(&self.task_dir)? {
+            let entry = entry?;
+            let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if self.threads.iter().any(|thread| thread.tid == tid) {
+                continue;
+            }
+            match ProcFile::open(&entry.path().join("schedstat")) {
+                Ok(file) => {
+                    let mut thread = ThreadTime { tid, file, run_ns: 0 };
+                    thread.run_ns = thread.read(buffer).unwrap_or(0);
+                    self.threads.push(thread);
+                }
+                // The thread is gone again; a kernel without the file is told from that by the directory.
+                Err(_) if !entry.path().exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ThreadTime {
+    fn read(&self, buffer: &mut Vec<u8>) -> Option<u64> {
+        parse::run_ns(self.file.read(buffer).ok()?)
+    }
+}

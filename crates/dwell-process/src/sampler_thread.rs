@@ -1,0 +1,184 @@
+//! Sampling at a steady pace on a thread of its own.
+
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use dwell_events::schema::memory::MemoryRow;
+
+use crate::clock::{monotonic_ns, thread_cpu_ns};
+use crate::error::ProcessError;
+use crate::sampler::Sampler;
+
+/// How often to sample and to hand rows over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// From one sample to the next. Deadlines are multiples of it from the first sample on, so they do not drift.
+    pub interval: Duration,
+    /// Longest time that rows are kept before they are handed over.
+    pub hand_over_every: Duration,
+}
+
+impl Pace {
+    /// Samples at this interval, handed over every second.
+    pub fn every(interval: Duration) -> Self {
+        Self { interval, hand_over_every: Duration::from_secs(1) }
+    }
+}
+
+/// What a sampling thread did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SamplerSummary {
+    /// Samples taken, each of all processes.
+    pub samples: u64,
+    /// Samples that were due and could not be taken in time.
+    pub missed: u64,
+    /// CPU time of the thread, with what the receiver of the rows did on it.
+    pub own_cpu_ns: u64,
+    /// Processes that ended meanwhile.
+    pub gone_pids: Vec<u32>,
+}
+
+/// A sampler at work. Dropped without [`SamplerThread::stop`], it stops all the same.
+pub struct SamplerThread {
+    should_stop: Arc<AtomicBool>,
+    /// `None` once joined.
+    thread: Option<JoinHandle<SamplerSummary>>,
+}
+
+impl SamplerThread {
+    /// Starts sampling at once.
+    ///
+    /// `on_rows` is called on the sampling thread with the rows since the last call, never with none. While it
+    /// runs no sample is taken, so what takes long belongs behind a channel. Breaking ends the sampling. The
+    /// thread ends by itself when all processes have.
+    pub fn start(
+        sampler: Sampler,
+        pace: Pace,
+        on_rows: impl FnMut(&[MemoryRow]) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<Self, ProcessError> {
+        if pace.interval.is_zero() {
+            return Err(ProcessError::ZeroInterval);
+        }
+        let should_stop = Arc::new(AtomicBool::new(false));
+        let rounds = Rounds { sampler, pace, on_rows, should_stop: should_stop.clone(), rows: Vec::new() };
+        let thread = thread::Builder::new()
+            .name("dwell-process".to_owned())
+            .spawn(move || rounds.run())
+            .map_err(|source| ProcessError::NoThread { source })?;
+        Ok(Self { should_stop, thread: Some(thread) })
+    }
+
+    /// Whether the sampling has ended by itself.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Takes a last sample, hands over what is left, and ends the thread.
+    ///
+    /// A panic in `on_rows` goes on here.
+    pub fn stop(mut self) -> SamplerSummary {
+        match self.join() {
+            Some(Ok(summary)) => summary,
+            Some(Err(panic)) => resume_unwind(panic),
+            None => SamplerSummary::default(),
+        }
+    }
+
+    fn join(&mut self) -> Option<thread::Result<SamplerSummary>> {
+        let thread = self.thread.take()?;
+        self.should_stop.store(true, Ordering::Release);
+        thread.thread().unpark();
+        Some(thread.join())
+    }
+}
+
+impl Drop for SamplerThread {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// The work of the thread.
+struct Rounds<F> {
+    sampler: Sampler,
+    pace: Pace,
+    on_rows: F,
+    should_stop: Arc<AtomicBool>,
+    rows: Vec<MemoryRow>,
+}
+
+impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
+    fn run(mut self) -> SamplerSummary {
+        let interval_ns = nanos(self.pace.interval);
+        let hand_over_ns = nanos(self.pace.hand_over_every);
+        let mut summary = SamplerSummary::default();
+        let mut due_ns = monotonic_ns();
+        let mut handed_over_ns = due_ns;
+        loop {
+            let is_last = self.should_stop.load(Ordering::Acquire);
+            self.sampler.sample_into(&mut self.rows);
+            summary.samples += 1;
+            let is_last = is_last || self.sampler.are_all_gone();
+            if is_last || monotonic_ns() - handed_over_ns >= hand_over_ns {
+                handed_over_ns = monotonic_ns();
+                if self.hand_over().is_break() {
+                    break;
+                }
+            }
+            if is_last {
+                break;
+            }
+            let (next_ns, skipped) = next_deadline(due_ns, interval_ns, monotonic_ns());
+            summary.missed += skipped;
+            due_ns = next_ns;
+            self.wait_until(due_ns);
+        }
+        summary.gone_pids = self.sampler.gone_pids();
+        summary.own_cpu_ns = thread_cpu_ns();
+        summary
+    }
+
+    fn hand_over(&mut self) -> ControlFlow<()> {
+        let flow = if self.rows.is_empty() { ControlFlow::Continue(()) } else { (self.on_rows)(&self.rows) };
+        self.rows.clear();
+        flow
+    }
+
+    /// Returns at that moment, or at once when asked to stop.
+    fn wait_until(&self, due_ns: u64) {
+        while !self.should_stop.load(Ordering::Acquire) {
+            let now_ns = monotonic_ns();
+            if now_ns >= due_ns {
+                return;
+            }
+            thread::park_timeout(Duration::from_nanos(due_ns - now_ns));
+        }
+    }
+}
+
+/// The first deadline that is still ahead, and how many have gone by since the last.
+fn next_deadline(due_ns: u64, interval_ns: u64, now_ns: u64) -> (u64, u64) {
+    let skipped = now_ns.saturating_sub(due_ns) / interval_ns;
+    (due_ns.saturating_add(interval_ns.saturating_mul(skipped + 1)), skipped)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_stay_on_their_grid_and_the_skipped_are_counted() {
+        assert_eq!(next_deadline(1_000, 100, 1_020), (1_100, 0));
+        assert_eq!(next_deadline(1_000, 100, 1_100), (1_200, 1));
+        assert_eq!(next_deadline(1_000, 100, 1_350), (1_400, 3));
+        assert_eq!(next_deadline(1_000, 100, 990), (1_100, 0));
+    }
+}

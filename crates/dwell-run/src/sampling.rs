@@ -1,0 +1,74 @@
+//! Memory and CPU time of worker and observer, appended to their raw stream while the worker runs.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
+use dwell_store::{RawCompression, RawWriter, RunDir, StoreError};
+
+use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
+
+/// How long samples may wait in memory, which is what a kill of the observer can lose of them.
+const HAND_OVER_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Samples on their way into `raw/`.
+pub(crate) struct Sampling {
+    thread: Result<SamplerThread, ProcessError>,
+    rows: Receiver<Vec<MemoryRow>>,
+    stream: RawWriter,
+}
+
+/// What is missing from the samples.
+pub(crate) struct SamplingEnd {
+    /// Samples that were due but not taken.
+    pub(crate) missed: u64,
+    /// Why there are none at all.
+    pub(crate) failure: Option<String>,
+}
+
+impl Sampling {
+    /// Begins to sample this process and the worker.
+    ///
+    /// That one of them cannot be watched costs the samples, not the run.
+    pub(crate) fn begin(run: &RunDir, worker_pid: u32, interval: Duration) -> Result<Self, StoreError> {
+        let stream = RawWriter::create(&run.raw_stream(PROCESS_STREAM), memory::schema(), RawCompression::None)?;
+        let (sender, rows) = mpsc::channel();
+        let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        let pace = Pace { interval, hand_over_every: HAND_OVER_INTERVAL };
+        let thread = Sampler::new(&[(WORKER_LABEL, worker_pid), (OBSERVER_LABEL, std::process::id())])
+            .and_then(|sampler| SamplerThread::start(sampler, pace, on_rows));
+        Ok(Self { thread, rows, stream })
+    }
+
+    /// Writes the samples that were handed over since the last call.
+    pub(crate) fn write(&mut self) -> Result<(), StoreError> {
+        write_rows(&self.rows, &mut self.stream)
+    }
+
+    /// Takes the last sample and ends the stream.
+    pub(crate) fn end(self) -> Result<SamplingEnd, StoreError> {
+        let Self { thread, rows, mut stream } = self;
+        let end = match thread.map(SamplerThread::stop) {
+            Ok(summary) => SamplingEnd { missed: summary.missed, failure: None },
+            Err(error) => SamplingEnd { missed: 0, failure: Some(error.to_string()) },
+        };
+        // After stopping, because that hands over the rows that are left.
+        write_rows(&rows, &mut stream)?;
+        stream.finish()?;
+        Ok(end)
+    }
+}
+
+fn write_rows(rows: &Receiver<Vec<MemoryRow>>, stream: &mut RawWriter) -> Result<(), StoreError> {
+    let rows: Vec<MemoryRow> = rows.try_iter().flatten().collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    stream.write(&memory::batch(&rows))?;
+    stream.flush()
+}
