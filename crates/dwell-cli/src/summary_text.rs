@@ -6,7 +6,7 @@ use crate::format::{bytes, count, or_dash, ratio, seconds, table};
 
 /// The whole summary.
 pub(crate) fn summary(run: &RunSummary) -> String {
-    let mut text = String::from("\n");
+    let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
     if let Some(generation) = &run.generation {

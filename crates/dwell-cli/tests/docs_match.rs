@@ -1,5 +1,7 @@
 //! The documentation says what the code does: tables, losses, options, links.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +95,11 @@ fn every_kind_of_loss_is_documented_with_its_severity_and_advice() {
     });
     assert_eq!(documented, kinds, "the table of kinds in docs/loss.md");
     for kind in LossKind::ALL {
-        assert!(loss.contains(&format!("**{}**", kind.name())), "docs/loss.md does not say when {} occurs", kind.name());
+        assert!(
+            loss.contains(&format!("**{}**", kind.name())),
+            "docs/loss.md does not say when {} occurs",
+            kind.name()
+        );
     }
 }
 
@@ -186,7 +192,8 @@ fn every_relative_link_leads_to_a_file_and_its_heading() {
     for page in pages() {
         let text = prose(&fs::read_to_string(&page).unwrap());
         for link in links(&text).into_iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
-            let (target, heading) = link.split_once('#').map_or((link, None), |(target, heading)| (target, Some(heading)));
+            let (target, heading) =
+                link.split_once('#').map_or((link, None), |(target, heading)| (target, Some(heading)));
             let path = if target.is_empty() { page.clone() } else { page.with_file_name("").join(target) };
             let is_whole = path.exists() && heading.is_none_or(|heading| has_anchor(&path, heading));
             if !is_whole {

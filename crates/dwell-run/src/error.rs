@@ -50,6 +50,8 @@ pub enum RunError {
     NotBegun {
         /// Why.
         source: StoreError,
+        /// Where runs are made.
+        results: PathBuf,
     },
 
     /// The worker's ring could not be read.
@@ -122,7 +124,7 @@ impl Hint for RunError {
         match self {
             RunError::Store(error) => error.hints(),
             RunError::Engine { hints, .. } => hints.clone(),
-            RunError::NotBegun { source } => hints_before_anything_was_written(source),
+            RunError::NotBegun { source, results } => hints_before_anything_was_written(source, results),
             RunError::RecordingStopped { source, run } => hints_to_recover(source.hints(), run),
             RunError::BuildingStopped { source, run } => match **source {
                 RunError::Store(ref source) if can_pass(source) => hints_to_recover(source.hints(), run),
@@ -147,11 +149,10 @@ fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
 }
 
 /// There is nothing to recover yet, which the usual hints of a full disk speak of.
-fn hints_before_anything_was_written(error: &StoreError) -> Vec<String> {
+fn hints_before_anything_was_written(error: &StoreError, results: &Path) -> Vec<String> {
     match error {
-        StoreError::NoSpace { path, .. } | StoreError::NotEnoughSpace { path, .. } => {
-            let dir = path.parent().unwrap_or(path).display();
-            vec![format!("see what fills the disk with `df -h '{dir}'`, or write elsewhere with `-o`")]
+        StoreError::NoSpace { .. } | StoreError::NotEnoughSpace { .. } => {
+            vec![format!("see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`", results.display())]
         }
         other => other.hints(),
     }

@@ -77,8 +77,12 @@ impl RawRecords {
 
     /// Records that are missing. How many a torn end held is not known; it counts as one.
     pub(crate) fn missing(&self) -> u64 {
-        let end = self.reader.as_ref().and_then(RawReader::end);
-        let is_torn = matches!(end, Some(StreamEnd::Truncated { bytes_dropped, .. }) if bytes_dropped > 0);
+        let is_torn = match &self.reader {
+            Some(reader) => {
+                matches!(reader.end(), Some(StreamEnd::Truncated { bytes_dropped, .. }) if bytes_dropped > 0)
+            }
+            None => self.file_bytes > 0,
+        };
         self.missing.saturating_add(u64::from(is_torn || self.is_last_batch_damaged))
     }
 }
@@ -95,4 +99,67 @@ pub(crate) fn frames(batch: &RecordBatch) -> impl Iterator<Item = Frame<'_>> {
         time_ns: times.value(row),
         payload: payloads.value(row),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dwell_store::{RawCompression, RawWriter, RecordsBuilder};
+
+    /// A stream with one batch for each of these lists of records.
+    fn stream(dir: &Path, batches: &[&[u64]]) -> std::path::PathBuf {
+        let path = dir.join("records.arrows");
+        let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
+        for batch in batches {
+            let mut builder = RecordsBuilder::new();
+            batch.iter().for_each(|&sequence| builder.push(sequence, 1, 2, b"payload"));
+            writer.write(&builder.finish_batch()).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    fn read(path: &Path) -> (u64, u64) {
+        let mut records = RawRecords::open(path).unwrap();
+        while records.next_batch().is_some() {}
+        (records.next_sequence(), records.missing())
+    }
+
+    #[test]
+    fn a_whole_stream_misses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[0, 1], &[2]])), (3, 0));
+    }
+
+    #[test]
+    fn a_gap_between_batches_is_counted_by_record() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[0, 1], &[5, 6]])), (7, 3));
+    }
+
+    #[test]
+    fn a_beginning_that_is_gone_is_counted_by_record() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[4]])), (5, 4));
+    }
+
+    #[test]
+    fn a_torn_end_counts_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = stream(dir.path(), &[&[0, 1], &[2]]);
+        let whole_bytes = std::fs::metadata(&path).unwrap().len();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(whole_bytes - 40).unwrap();
+        assert_eq!(read(&path), (2, 1));
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert_eq!(read(&path), (0, 1));
+    }
+
+    #[test]
+    fn a_stream_that_was_never_begun_misses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("records.arrows");
+        assert_eq!(read(&path), (0, 0));
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(read(&path), (0, 0));
+    }
 }

@@ -130,6 +130,23 @@ impl Recording {
     }
 }
 
+/// Whether a ring that was left behind holds this record or a later one.
+pub(crate) fn holds_records_from(ring_path: &Path, first_sequence: u64) -> Result<bool, RunError> {
+    let mut bytes = Vec::new();
+    open_ring(ring_path)?.peek(0, &mut bytes);
+    let (mut rest, mut last_sequence) = (&bytes[..], None);
+    while let Ok(Some((frame, after))) = split_frame(rest) {
+        if !is_next(&frame, last_sequence) {
+            break;
+        }
+        if frame.sequence >= first_sequence {
+            return Ok(true);
+        }
+        (rest, last_sequence) = (after, Some(frame.sequence));
+    }
+    Ok(false)
+}
+
 fn open_ring(path: &Path) -> Result<Consumer, RunError> {
     Consumer::open(path).map_err(|error| RunError::Ring { reason: error.to_string(), path: path.to_owned() })
 }

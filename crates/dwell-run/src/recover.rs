@@ -1,6 +1,7 @@
 //! Finishing a run whose observer was killed.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use dwell_ggml::ring::process_exists;
 use dwell_store::{RunDir, RunMarker, RunState, StoreError};
 
 use crate::raw_records::RawRecords;
-use crate::record::Recording;
+use crate::record::{Recording, holds_records_from};
 use crate::{BuildOptions, BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
 
 /// How long the worker of a killed observer may take to die, which the kernel sees to.
@@ -69,28 +70,37 @@ fn is_running_dwell(pid: u32) -> bool {
     process_exists(pid) && (ours.is_none() || ours == program_name(&format!("/proc/{pid}/exe")))
 }
 
+/// Appends what a ring still holds to the stream.
 fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
-    let mut recording = match reopen(run, ring) {
-        // What it held is lost, and counted; what was written out of it before is not.
-        Err(RunError::Ring { .. }) => return Ok(rings::set_aside(ring)?),
-        outcome => outcome?,
-    };
-    recording.drain(|_| {})?;
-    recording.finish()?;
-    Ok(())
-}
-
-fn reopen(run: &RunDir, ring: &Path) -> Result<Recording, RunError> {
     let stream = run.raw_stream(TENSOR_OPS_STREAM);
     let mut records = RawRecords::open(&stream)?;
     while records.next_batch().is_some() {}
-    if records.has_header() {
-        return Recording::resume(ring, &stream, records.next_sequence());
-    }
-    match fs::remove_file(&stream) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::Io { action: "replacing an empty raw stream", source, path: stream }.into())
+    match holds_records_from(ring, records.next_sequence()) {
+        // What it held is lost, and counted; what was written out of it before is not.
+        Err(RunError::Ring { .. }) => return Ok(rings::set_aside(ring)?),
+        // The stream is left as it is: a torn end is then a loss, which continuing the stream would hide.
+        Ok(false) => return Ok(fs::remove_file(ring).map_err(|source| cannot("removing an empty ring", ring, source))?),
+        outcome => outcome?,
+    };
+    let mut recording = if records.has_header() {
+        Recording::resume(ring, &stream, records.next_sequence())?
+    } else {
+        remove_if_there(&stream)?;
+        Recording::begin(ring, &stream)?
+    };
+    recording.drain(|_| {})?;
+    Ok(recording.finish()?)
+}
+
+fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(cannot("replacing an empty raw stream", path, source))
         }
-        _ => Recording::begin(ring, &stream),
+        _ => Ok(()),
     }
+}
+
+fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io { action, source, path: path.to_owned() }
 }

@@ -64,7 +64,8 @@ pub fn record_run(
     interrupted: &AtomicBool,
     listener: &mut dyn RunListener,
 ) -> Result<(), RunError> {
-    let not_begun = |source| RunError::NotBegun { source };
+    let results = run.path().ancestors().nth(2).unwrap_or(run.path());
+    let not_begun = |source| RunError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
     write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &RunRecord::of(request)).map_err(not_begun)?;
     let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;

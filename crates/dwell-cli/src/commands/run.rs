@@ -8,7 +8,7 @@ use dwell_store::{RunDir, StoreError, new_run_id};
 use crate::args::{EngineArg, RunArgs};
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
-use crate::output::print_result;
+use crate::output::{print_result, say};
 use crate::terminal::Terminal;
 use crate::{model_cache, model_file, run_request, summary_text};
 
@@ -60,6 +60,8 @@ pub(crate) fn print_summary(built: &BuiltRun, is_json: bool) -> anyhow::Result<E
     if is_json {
         super::print_json(&built.summary)?;
     } else {
+        // Keeps the summary apart from the text before it, on a terminal that shows both.
+        say(format_args!("\n"));
         print_result(&summary_text::summary(&built.summary))?;
         print_hints(&built.summary.failure_hints);
     }

@@ -1,0 +1,135 @@
+//! A disk that is full.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dwell_store::RawReader;
+
+use crate::common::{Run, Workplace, dwell, skip, text_of};
+use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions, wait_for_end_of};
+use crate::models::small_model;
+use crate::outcome::{assert_partial, assert_refused, assert_sealed, has_loss, recover, recover_partial, state_of};
+
+/// A file system of a chosen size; unmounted when dropped.
+pub struct SmallDisk {
+    dir: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// `None` where mounting is not permitted.
+    pub fn mount(size: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        let output = command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(dir.path()).output();
+        output.is_ok_and(|output| output.status.success()).then_some(Self { dir })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Mounts it again with another option: `size=1m`, `ro`.
+    pub fn remount(&self, option: &str) {
+        let mut command = Command::new("mount");
+        assert!(command.args(["-o", &format!("remount,{option}")]).arg(self.path()).status().unwrap().success());
+    }
+
+    /// Fills it up to so many bytes; returns the file that does.
+    fn fill_but(&self, free_bytes: u64) -> PathBuf {
+        let ballast = self.path().join("ballast");
+        let available = dwell_store::available_bytes(self.path()).unwrap();
+        let mut file = File::create(&ballast).unwrap();
+        file.write_all(&vec![7; (available - free_bytes) as usize]).unwrap();
+        ballast
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.dir.path()).status();
+    }
+}
+
+fn assert_streams_are_readable(run: &Run) {
+    for stream in ["tensor_ops", "process"] {
+        let reader = RawReader::open(&run.dir.join(format!("raw/{stream}.arrows"))).unwrap();
+        reader.for_each(|batch| drop(batch.unwrap()));
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_the_ring_is_refused_before_anything_starts() {
+    let Some(disk) = SmallDisk::mount("6m") else {
+        return skip("a_disk_without_room_for_the_ring_is_refused_before_anything_starts", "mounting needs root");
+    };
+    let mut command = dwell();
+    command.arg("run").arg("--model").arg(small_model()).arg("--output").arg(disk.path());
+    let output = command.args(["--prompt", "hello", "--max-tokens", "2"]).output().unwrap();
+    let hint = format!("df -h '{}'`, or write elsewhere with `-o`", disk.path().display());
+    assert_refused(&output, "recording could not begin: the disk has", &[&hint]);
+    assert!(!text_of(&output).contains("dwell recover"), "there is nothing to recover: {}", text_of(&output));
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_disk_that_fills_up_while_recording_loses_nothing_that_was_computed() {
+    let Some(disk) = SmallDisk::mount("11m") else {
+        let name = "a_disk_that_fills_up_while_recording_loses_nothing_that_was_computed";
+        return skip(name, "mounting a tmpfs needs root");
+    };
+    let work = Workplace::new();
+    let live = LiveRun::start_in(disk.path(), &work, 8000, &[]);
+    let worker_pid = live.worker_pid();
+    let (run, output) = live.wait();
+    let hint = format!("dwell recover '{}'", run.dir.display());
+    assert_refused(&output, "recording stopped: writing a raw batch found no space left", &["df -h", &hint]);
+    wait_for_end_of(worker_pid);
+    assert_eq!(state_of(&run), "recording");
+    assert_streams_are_readable(&run);
+    let before = computed_positions(&run).len();
+    assert!(before > 0);
+
+    assert_refused(&recover(&run), "found no space left", &["df -h"]);
+    disk.remount("size=400m");
+    recover_partial(&run);
+    assert_partial(&run, &["observer_died"]);
+    assert!(!has_loss(&run, "undecodable_records"), "the ring had what the disk could not take: {:?}", run.losses());
+    assert!(computed_positions(&run).len() > before);
+    assert_has_all_computed(&run);
+}
+
+#[test]
+fn a_disk_that_fills_up_while_tables_are_built_leaves_the_streams_to_build_them_from() {
+    let Some(disk) = SmallDisk::mount("100m") else {
+        let name = "a_disk_that_fills_up_while_tables_are_built_leaves_the_streams_to_build_them_from";
+        return skip(name, "mounting a tmpfs needs root");
+    };
+    let work = Workplace::new();
+    let live = LiveRun::start_in(disk.path(), &work, 300, &[]);
+    let (run, output) = live.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    // Back to the moment at which building began.
+    for entry in fs::read_dir(&run.dir).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        fs::remove_file(entry.path()).unwrap();
+    }
+    let marker = run.dir.join("raw/STATE");
+    let text = fs::read_to_string(&marker).unwrap().replace("\"complete\"", "\"building\"");
+    fs::write(&marker, text).unwrap();
+
+    let ballast = disk.fill_but(64 << 10);
+    let output = recover(&run);
+    assert_refused(&output, "building the tables stopped: writing a table found no space left", &["dwell recover"]);
+    assert_streams_are_readable(&run);
+    let names = fs::read_dir(&run.dir).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+    let unfinished: Vec<String> = names.filter(|name| name.ends_with(".partial")).collect();
+    assert!(unfinished.is_empty(), "half a table only takes space: {unfinished:?}");
+
+    fs::remove_file(ballast).unwrap();
+    let output = recover(&run);
+    assert_eq!(output.status.code(), Some(0), "all was recorded: {}", text_of(&output));
+    assert_eq!(state_of(&run), "complete");
+    assert_sealed(&run);
+    assert_has_all_computed(&run);
+}

@@ -1,0 +1,172 @@
+//! A run that is caught while it goes on.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt16Type;
+use dwell_events::engine::EngineEvent;
+use dwell_ggml::wire::Kind;
+use dwell_store::RawReader;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::common::{Run, Workplace, dwell};
+use crate::models::slow_model;
+
+/// How long something that must come is waited for before the test fails.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// Waits until something is there.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < LONGEST_WAIT, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// `dwell run` on the slow model, in a process group of its own as a shell would start it. Killed when dropped.
+pub struct LiveRun {
+    child: Child,
+    pub run: Run,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl LiveRun {
+    /// Generates for longer than any test takes.
+    pub fn start(work: &Workplace, arguments: &[&str]) -> Self {
+        Self::start_in(&work.path().join("results"), work, 8000, arguments)
+    }
+
+    /// Generates this many tokens, with the results in a folder of the test's choice.
+    pub fn start_in(results: &Path, work: &Workplace, max_tokens: u32, arguments: &[&str]) -> Self {
+        let model = slow_model();
+        let mut command = dwell();
+        command.arg("run").arg("--model").arg(&model).arg("--output").arg(results);
+        command.args(["--run-id", "run", "--prompt", "hello", "--ignore-end", "--threads", "1"]);
+        command.args(["--context-length", "8192", "--max-tokens", &max_tokens.to_string()]).args(arguments);
+        let run = Run { dir: results.join(model.file_stem().unwrap()).join("run") };
+        Self::start_command(command, work.path(), run)
+    }
+
+    /// Starts a command that makes `run`; what it says goes to files in `dir`.
+    pub fn start_command(mut command: Command, dir: &Path, run: Run) -> Self {
+        let (stdout, stderr) = (dir.join("stdout"), dir.join("stderr"));
+        command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
+        Self { child: command.process_group(0).spawn().unwrap(), run, stdout, stderr }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The worker, which is the observer's only child.
+    pub fn worker_pid(&self) -> u32 {
+        wait_for("the worker", || {
+            fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                (parent_and_state(pid)?.0 == self.pid()).then_some(pid)
+            })
+        })
+    }
+
+    /// Waits until this many computations are in the raw stream; returns how many there are.
+    pub fn wait_for_computations(&self, count: usize) -> usize {
+        wait_for("computations", || {
+            let found = computed_positions(&self.run).len();
+            (found >= count).then_some(found)
+        })
+    }
+
+    /// As the terminal does with Ctrl-C: to the observer and its worker.
+    pub fn signal_group(&self, signal: Signal) {
+        kill_process_group(pid_of(self.pid()), signal).unwrap();
+    }
+
+    pub fn signal_observer(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Waits for the end of the observer.
+    pub fn wait(mut self) -> (Run, Output) {
+        let status = wait_for("the end of the observer", || self.child.try_wait().unwrap());
+        let output =
+            Output { status, stdout: fs::read(&self.stdout).unwrap(), stderr: fs::read(&self.stderr).unwrap() };
+        (Run { dir: self.run.dir.clone() }, output)
+    }
+}
+
+impl Drop for LiveRun {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid_of(pid: u32) -> Pid {
+    Pid::from_raw(pid.cast_signed()).unwrap()
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    kill_process(pid_of(pid), signal).unwrap();
+}
+
+/// Parent and state letter of a process.
+fn parent_and_state(pid: u32) -> Option<(u32, char)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold spaces and parentheses.
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((fields.next()?.parse().ok()?, state))
+}
+
+/// Waits until a process has ended; it may stay as a zombie where nobody waits for orphans.
+pub fn wait_for_end_of(pid: u32) {
+    wait_for("the end of a process", || parent_and_state(pid).is_none_or(|(_, state)| state == 'Z').then_some(()));
+}
+
+/// Positions in the KV cache that were computed, as far as the raw stream tells.
+pub fn computed_positions(run: &Run) -> BTreeSet<i32> {
+    let Ok(reader) = RawReader::open(&run.dir.join("raw/tensor_ops.arrows")) else { return BTreeSet::new() };
+    let (mut computed, mut pending) = (BTreeSet::new(), Vec::new());
+    for event in reader.flatten().flat_map(|batch| engine_events(&batch)) {
+        match event {
+            EngineEvent::BatchBegins { tokens, .. } => pending = tokens,
+            EngineEvent::BatchEnds { .. } => computed.extend(pending.drain(..).map(|token| token.position)),
+            _ => {}
+        }
+    }
+    computed
+}
+
+fn engine_events(batch: &RecordBatch) -> Vec<EngineEvent> {
+    let (kinds, payloads) = (batch.column(1).as_primitive::<UInt16Type>(), batch.column(3).as_binary::<i32>());
+    (0..batch.num_rows())
+        .filter(|&row| kinds.value(row) == Kind::Engine as u16)
+        .map(|row| serde_json::from_slice(payloads.value(row)).unwrap())
+        .collect()
+}
+
+/// Whether the tables have every position that was computed, in every layer, as key and as value, and every step.
+pub fn assert_has_all_computed(run: &Run) {
+    let computed = computed_positions(run);
+    assert!(!computed.is_empty());
+    for (layer, kind) in [(0, "k"), (0, "v"), (1, "k"), (1, "v")] {
+        let has = |block: &&crate::common::Block| block.layer == layer && block.kind == kind;
+        let found: BTreeSet<i32> = run.blocks().iter().filter(has).filter_map(|block| block.position).collect();
+        let missing: Vec<_> = computed.difference(&found).collect();
+        assert!(missing.is_empty(), "positions that were computed and have no block: {missing:?}");
+    }
+    let steps: BTreeSet<u32> = run.accesses().iter().filter_map(|access| access.step).collect();
+    let last = *steps.last().unwrap();
+    assert_eq!(steps.len() as u32, last + 1, "a step is missing");
+}

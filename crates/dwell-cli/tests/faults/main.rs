@@ -1,0 +1,18 @@
+//! What goes wrong with the real binary: each test provokes a fault and looks at the exit code, at what is said on
+//! standard error, and at what is left on disk.
+
+#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod disk;
+mod interruption;
+mod killed_observer;
+mod killed_worker;
+mod live_run;
+mod models;
+mod options;
+mod outcome;
+mod results;
+mod streams;
+mod verification;

@@ -1,0 +1,79 @@
+//! Standard output and standard error, also when nobody reads them.
+
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{Workplace, text_of};
+use crate::models::small_model;
+use crate::outcome::{assert_no_panic, assert_refused, assert_sealed};
+
+fn command(work: &Workplace, arguments: &[&str]) -> Command {
+    let mut command = work.run_command(&small_model(), &["--prompt", "hello", "--max-tokens", "20", "--ignore-end"]);
+    command.args(arguments);
+    command
+}
+
+/// Runs with one of the streams closed from the beginning.
+fn output_unread(mut command: Command, close: impl FnOnce(&mut std::process::Child)) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    close(&mut child);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_reader_that_goes_away_costs_nothing() {
+    let work = Workplace::new();
+    let output = output_unread(command(&work, &[]), |child| drop(child.stdout.take()));
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    assert_no_panic(&output);
+    assert_sealed(&work.opened_run(&small_model()));
+}
+
+#[test]
+fn a_closed_standard_error_costs_nothing() {
+    let work = Workplace::new();
+    let output = output_unread(command(&work, &[]), |child| drop(child.stderr.take()));
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    assert!(output.stdout.starts_with(b"model "), "{}", text_of(&output));
+    assert_sealed(&work.opened_run(&small_model()));
+}
+
+#[test]
+fn an_error_with_a_closed_standard_error_keeps_its_exit_code() {
+    let work = Workplace::new();
+    let refused = work.run_command(&work.path().join("missing.gguf"), &[]);
+    let output = output_unread(refused, |child| drop(child.stderr.take()));
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let work = Workplace::new();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = command(&work, &[]).stdout(full).output().unwrap();
+    assert_refused(&output, "printing the result failed with No space left on device", &[]);
+    assert_sealed(&work.opened_run(&small_model()));
+}
+
+#[test]
+fn standard_output_has_the_summary_and_standard_error_the_text() {
+    let work = Workplace::new();
+    let output = command(&work, &[]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.starts_with("model "), "{stdout}");
+    let last = stdout.lines().last().unwrap();
+    assert_eq!(last, work.opened_run(&small_model()).dir.to_str().unwrap());
+    let tokens = work.opened_run(&small_model()).batches(dwell_events::schema::Table::Tokens);
+    let generated = crate::common::text(&tokens[0], "text", tokens[0].num_rows() - 2);
+    assert!(stderr.contains(&generated), "{generated:?} is missing: {stderr}");
+}
+
+#[test]
+fn with_json_there_is_nothing_but_json() {
+    let work = Workplace::new();
+    let output = command(&work, &["--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["state"], "complete");
+    assert!(output.stderr.is_empty(), "{}", text_of(&output));
+}
