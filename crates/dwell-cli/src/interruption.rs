@@ -20,7 +20,10 @@ enum Stage {
     #[default]
     Preparing,
     Recording(PathBuf),
-    Building(PathBuf),
+    Building {
+        run: PathBuf,
+        was_interrupted: bool,
+    },
 }
 
 /// Listens for signals from its making on.
@@ -51,9 +54,9 @@ impl Interruption {
         self.enter(Stage::Recording(run.to_owned()));
     }
 
-    /// From now on any signal ends dwell.
-    pub(crate) fn building_begins(&self, run: &Path) {
-        self.enter(Stage::Building(run.to_owned()));
+    /// From now on any signal ends dwell, but for the one that ended the recording.
+    pub(crate) fn building_begins(&self, run: &Path, was_interrupted: bool) {
+        self.enter(Stage::Building { run: run.to_owned(), was_interrupted });
     }
 
     fn enter(&self, stage: Stage) {
@@ -63,9 +66,12 @@ impl Interruption {
     fn on_signal(&self) {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let failure = Failure::new("ended by the user");
+        let is_first = !self.is_requested.swap(true, Ordering::Relaxed);
         let failure = match stage {
-            Stage::Recording(_) if !self.is_requested.swap(true, Ordering::Relaxed) => return,
-            Stage::Recording(run) | Stage::Building(run) => {
+            Stage::Recording(_) if is_first => return,
+            // A terminal signals the worker too, which can have ended before the signal is noticed here.
+            Stage::Building { was_interrupted: true, .. } if is_first => return,
+            Stage::Recording(run) | Stage::Building { run, .. } => {
                 failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
             }
             Stage::Preparing => failure,

@@ -9,9 +9,10 @@ mod common;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
@@ -83,12 +84,35 @@ impl Touched {
     }
 }
 
+/// A pipe whose reader never waits in the kernel: valgrind writes line by line, and waking a reader for each line takes
+/// most of the time of both.
+struct LazyPipe {
+    pipe: File,
+}
+
+impl LazyPipe {
+    fn open(fifo: &Path) -> Self {
+        let pipe = File::open(fifo).unwrap();
+        rustix::pipe::fcntl_setpipe_size(&pipe, 1 << 20).unwrap();
+        rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK).unwrap();
+        Self { pipe }
+    }
+}
+
+impl Read for LazyPipe {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.pipe.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(3)),
+                result => return result,
+            }
+        }
+    }
+}
+
 /// Reads lackey's lines and keeps what happened between the stores to the two counters.
 fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
-    let pipe = File::open(fifo).unwrap();
-    // Valgrind writes a kilobyte at a time; a larger pipe spares most of the switching between the two processes.
-    let _ = rustix::pipe::fcntl_setpipe_size(&pipe, 1 << 20);
-    let mut reader = BufReader::with_capacity(1 << 20, pipe);
+    let mut reader = BufReader::with_capacity(1 << 20, LazyPipe::open(fifo));
     let mut counters = None;
     let mut windows: Vec<Touched> = Vec::new();
     let mut is_inside = false;

@@ -35,7 +35,7 @@ pub use host::HostFacts;
 pub use metadata::{Generation, Metadata, ObserverEffect, ProcessCost};
 pub use recover::recover_run;
 pub use request::{RunRecord, RunRequest};
-pub use session::{RunListener, record_run};
+pub use session::{RecordingFacts, RunListener, record_run};
 pub use summary::{RegionSummary, RunSummary};
 
 /// Name of the raw stream of the `tensor_ops` collector.

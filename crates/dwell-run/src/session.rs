@@ -63,7 +63,7 @@ pub fn record_run(
     request: &RunRequest,
     interrupted: &AtomicBool,
     listener: &mut dyn RunListener,
-) -> Result<(), RunError> {
+) -> Result<RecordingFacts, RunError> {
     let results = run.path().ancestors().nth(2).unwrap_or(run.path());
     let not_begun = |source| RunError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
@@ -75,12 +75,13 @@ pub fn record_run(
     let has_computed = session.progress.has_computed;
     let ended = session.end(&worker, interrupted.load(Ordering::Relaxed)).map_err(RunError::Store);
     let stopped = |source| RunError::RecordingStopped { source, run: run.path().to_owned() };
-    followed.and(ended).map_err(|error| match error {
+    let facts = followed.and(ended).map_err(|error| match error {
         RunError::Store(source) if has_computed => stopped(source),
         RunError::Store(source) => not_begun(source),
         other => other,
     })?;
-    run.set_state(RunState::Building).map_err(stopped)
+    run.set_state(RunState::Building).map_err(stopped)?;
+    Ok(facts)
 }
 
 /// What the worker's records say about how far it has come.
@@ -88,7 +89,9 @@ pub fn record_run(
 struct Progress {
     /// Whether at least one computation was done.
     has_computed: bool,
-    /// Whether a sequence was cut off by an interruption.
+    /// Whether the model is loaded.
+    has_loaded: bool,
+    /// Whether an interruption cut off the loading or a sequence.
     was_cut: bool,
     /// Whether the engine said that its work is done.
     has_finished: bool,
@@ -102,7 +105,11 @@ impl Progress {
             // An untraced worker tells of its computations by events alone.
             EngineEvent::BatchEnds { .. } => self.has_computed = true,
             EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.was_cut = true,
-            EngineEvent::Finished { .. } => self.has_finished = true,
+            EngineEvent::Loaded { .. } => self.has_loaded = true,
+            EngineEvent::Finished { .. } => {
+                self.has_finished = true;
+                self.was_cut |= !self.has_loaded;
+            }
             EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
             _ => {}
         }
@@ -180,7 +187,8 @@ impl<'a> Session<'a> {
         if let Some((message, hints)) = self.progress.failure.take() {
             return Err(RunError::Engine { message, hints });
         }
-        if was_interrupted || self.progress.was_cut {
+        // The worker's own account counts too: a signal to both may reach it first.
+        if was_interrupted || self.progress.was_cut || worker.was_interrupted() {
             return Err(RunError::Interrupted);
         }
         let how = worker.failure().unwrap_or_else(|| "the worker ended".to_owned());
@@ -188,7 +196,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes what is left of all streams, then the facts that tell that nothing is.
-    fn end(self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), StoreError> {
+    fn end(self, worker: &WorkerProcess, was_interrupted: bool) -> Result<RecordingFacts, StoreError> {
         let worker_blocked_ns = self.recording.as_ref().map_or(0, Recording::blocked_ns);
         self.recording.map_or(Ok(()), Recording::finish)?;
         let sampling = self.sampling.end()?;
@@ -199,6 +207,7 @@ impl<'a> Session<'a> {
             sampling_failure: sampling.failure,
             is_interrupted: self.progress.is_cut_short(was_interrupted),
         };
-        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)
+        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)?;
+        Ok(facts)
     }
 }

@@ -128,6 +128,12 @@ impl WorkerProcess {
         self.status.filter(|_| self.ended_because.is_none())?.signal()
     }
 
+    /// Whether an interruption ended it before it could take notice of one.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        let signals = [Signal::INT, Signal::TERM].map(Signal::as_raw);
+        self.fatal_signal().is_some_and(|signal| signals.contains(&signal))
+    }
+
     /// The end of its log, as the tail of a sentence.
     pub(crate) fn last_words(&self) -> String {
         let log = std::fs::read(self.raw_dir.join(WORKER_LOG_NAME)).unwrap_or_default();

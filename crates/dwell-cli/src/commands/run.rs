@@ -45,13 +45,12 @@ fn record_and_build(
     terminal: &mut Terminal,
 ) -> Result<BuiltRun, RunError> {
     interruption.recording_begins(run.path());
-    if let Err(error) = record_run(run, request, interruption.is_requested(), terminal) {
+    let facts = record_run(run, request, interruption.is_requested(), terminal).inspect_err(|error| {
         if !error.leaves_a_run() {
             discard_run(run);
         }
-        return Err(error);
-    }
-    interruption.building_begins(run.path());
+    })?;
+    interruption.building_begins(run.path(), facts.is_interrupted);
     build_run(run, &BuildOptions { analysis: args.metrics.options() }, terminal)
 }
 
