@@ -18,6 +18,7 @@
 //! The crate depends on libc alone: it runs inside other people's programs.
 
 pub mod abi;
+mod capture;
 mod clock;
 mod encode;
 mod fingerprint;
@@ -25,10 +26,12 @@ pub mod names;
 mod plan;
 mod recorder;
 pub mod ring;
+mod session;
 pub mod wire;
 
 pub use clock::monotonic_ns;
-pub use recorder::{Recorder, RecorderOptions, Resolution, after_node};
+pub use recorder::{Recorder, RecorderOptions, Resolution};
+pub use session::after_node;
 
 /// Environment variable with the folder in which a recorded process makes its ring.
 pub const RING_DIR_VARIABLE: &str = "DWELL_RING_DIR";

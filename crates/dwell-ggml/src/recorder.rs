@@ -1,22 +1,21 @@
 //! The recorder: what is called around each graph, and what goes into the ring.
 //!
 //! Per token it must cost less than a hundredth of the computation, and what it costs is cache misses: the weights of a
-//! token push everything else out. So a graph that was not allocated anew is not walked again, and what is called after
-//! each operation touches two cache lines.
+//! token push everything else out. So a graph that was not allocated anew is not walked again.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{self, Api, Tensor};
-use crate::clock::{Moment, TickSource, monotonic_ns, ticks_to_ns};
+use crate::clock::{Moment, TickSource, monotonic_ns};
 use crate::fingerprint::fingerprint;
 use crate::plan::{Plan, plan_graph};
 use crate::ring::{DEFAULT_CAPACITY_BYTES, Producer, RingError};
-use crate::wire::{self, Hello, Kind, Placement, Refusal, Step, StepParts, WIRE_VERSION, WeightPlaced};
+use crate::session;
+use crate::wire::{self, Hello, Kind, Placement, Refusal, WIRE_VERSION, WeightPlaced};
 
 /// ggml's usage of buffers that hold weights (`GGML_BACKEND_BUFFER_USAGE_WEIGHTS`).
 const USAGE_WEIGHTS: i32 = 1;
@@ -90,59 +89,6 @@ struct Channel {
     next_sequence: u64,
 }
 
-/// The graph that a thread is computing. ggml calls back on the thread that asked for the computation, so there is
-/// never more than one per thread, and threads do not see each other's.
-struct Session {
-    plan: Option<Arc<Plan>>,
-    begin: Moment,
-    next_after: usize,
-    /// One place per unit.
-    ticks: Vec<u64>,
-    times_ns: Vec<u64>,
-    captured: Vec<u8>,
-    capture_ends: Vec<usize>,
-    payload: Vec<u8>,
-}
-
-/// What is touched after each node: one cache line, and the place for the next tick.
-#[repr(align(64))]
-struct Pen {
-    /// Where the next tick goes; null outside a recorded graph.
-    next: Cell<*mut u64>,
-    /// Place after the last unit's.
-    end: Cell<*mut u64>,
-    /// Place of the unit after which an operand is captured; null if there is none.
-    capture_at: Cell<*mut u64>,
-    /// Calls after the last unit: there should be none.
-    extra_calls: Cell<usize>,
-    source: Cell<TickSource>,
-}
-
-thread_local! {
-    static PEN: Pen = const {
-        Pen {
-            next: Cell::new(std::ptr::null_mut()),
-            end: Cell::new(std::ptr::null_mut()),
-            capture_at: Cell::new(std::ptr::null_mut()),
-            extra_calls: Cell::new(0),
-            source: Cell::new(TickSource::Clock),
-        }
-    };
-
-    static SESSION: RefCell<Session> = const {
-        RefCell::new(Session {
-            plan: None,
-            begin: Moment { ticks: 0, ns: 0 },
-            next_after: 0,
-            ticks: Vec::new(),
-            times_ns: Vec::new(),
-            captured: Vec::new(),
-            capture_ends: Vec::new(),
-            payload: Vec::new(),
-        })
-    };
-}
-
 impl Recorder {
     /// Makes the ring and says hello.
     pub fn start(api: Api, options: &RecorderOptions) -> Result<Self, RingError> {
@@ -169,12 +115,16 @@ impl Recorder {
 
     /// Sends one record; after the observer has gone, nothing is recorded any more.
     fn send(&self, kind: Kind, payload: &[u8]) {
-        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut channel = self.lock_channel();
         let header = wire::frame_header(kind, channel.next_sequence, monotonic_ns(), payload.len());
         channel.next_sequence += 1;
         if !channel.ring.write(&[&header, payload]) {
             self.is_active.store(false, Ordering::Relaxed);
         }
+    }
+
+    fn lock_channel(&self) -> MutexGuard<'_, Channel> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether graphs are being recorded.
@@ -205,24 +155,18 @@ impl Recorder {
         }
         // SAFETY: as above, and the layout is the known one.
         let plan = unsafe { self.plan_of(scheduler, graph) };
-        SESSION.with_borrow_mut(|session| {
-            session.begin(plan, self.tick_source);
-            // The counters are stored to as the last thing before and the first thing after the computation, so that an
-            // instruction-level tracer can cut out exactly what the computation touched.
-            self.channel.lock().unwrap_or_else(PoisonError::into_inner).ring.mark_graph_begun();
-            session.begin = Moment::now(self.tick_source);
-        });
+        // The counters are stored to as the last thing before and the first thing after the computation, so that an
+        // instruction-level tracer can cut out exactly what the computation touched.
+        session::begin(plan, self.tick_source, || self.lock_channel().ring.mark_graph_begun());
     }
 
     /// To be called right after a graph was computed, with what ggml returned.
     pub fn end_graph(&self, status: i32) {
         let end = Moment::now(self.tick_source);
-        SESSION.with_borrow_mut(|session| {
-            let Some(plan) = session.plan.take() else { return };
-            self.channel.lock().unwrap_or_else(PoisonError::into_inner).ring.mark_graph_ended();
-            session.write_payload(&plan, end, status);
-            self.send(Kind::Step, &session.payload);
-        });
+        if session::is_open() {
+            self.lock_channel().ring.mark_graph_ended();
+            session::end(end, status, |payload| self.send(Kind::Step, payload));
+        }
     }
 
     /// To be called when a tensor got its memory; only weights are recorded.
@@ -315,111 +259,5 @@ impl Recorder {
         let plan = Arc::new(plan);
         plans.by_fingerprint.insert(key, plan.clone());
         plan
-    }
-}
-
-/// To be called after each executed node, on the computing thread. Does nothing outside a recorded graph.
-#[inline]
-pub fn after_node() {
-    PEN.with(|pen| {
-        let place = pen.next.get();
-        if place == pen.end.get() {
-            pen.extra_calls.set(pen.extra_calls.get() + 1);
-            return;
-        }
-        // SAFETY: `next` runs from the first to the last place of the session's ticks, which are not touched otherwise
-        // while a graph is computed.
-        unsafe {
-            place.write(pen.source.get().read());
-            pen.next.set(place.add(1));
-        }
-        if place == pen.capture_at.get() {
-            SESSION.with_borrow_mut(|session| session.capture(pen));
-        }
-    });
-}
-
-impl Session {
-    fn begin(&mut self, plan: Arc<Plan>, source: TickSource) {
-        self.next_after = 0;
-        self.times_ns.clear();
-        self.captured.clear();
-        self.capture_ends.clear();
-        for reader in &plan.before {
-            // SAFETY: the graph is alive and its inputs are set, as the caller of `begin_graph` promised.
-            unsafe { reader.append_to(&mut self.captured) };
-            self.capture_ends.push(self.captured.len());
-        }
-        if self.ticks.len() < plan.units {
-            self.ticks.resize(plan.units, 0);
-        }
-        let first = self.ticks.as_mut_ptr();
-        PEN.with(|pen| {
-            pen.next.set(first);
-            // SAFETY: there is a place for each unit.
-            pen.end.set(unsafe { first.add(plan.units) });
-            pen.extra_calls.set(0);
-            pen.source.set(source);
-        });
-        self.plan = Some(plan);
-        PEN.with(|pen| self.aim_capture(pen));
-    }
-
-    /// Sets the place at which the next operand is captured.
-    fn aim_capture(&mut self, pen: &Pen) {
-        let unit = self.plan.as_ref().and_then(|plan| plan.after.get(self.next_after)).map(|(unit, _)| *unit);
-        let place = unit.map_or(std::ptr::null_mut(), |unit| &raw mut self.ticks[unit]);
-        pen.capture_at.set(place);
-    }
-
-    /// Captures the operands that the unit which has just run was the first to use.
-    fn capture(&mut self, pen: &Pen) {
-        let Some(plan) = self.plan.clone() else { return };
-        let unit = plan.after.get(self.next_after).map(|(unit, _)| *unit);
-        while let Some((_, reader)) = plan.after.get(self.next_after).filter(|(first_use, _)| Some(*first_use) == unit)
-        {
-            // SAFETY: the unit that has just run read this operand, so it holds its values.
-            unsafe { reader.append_to(&mut self.captured) };
-            self.capture_ends.push(self.captured.len());
-            self.next_after += 1;
-        }
-        self.aim_capture(pen);
-    }
-
-    /// Ends the writing of ticks and says how many calls there were.
-    fn lift_pen(&mut self) -> usize {
-        PEN.with(|pen| {
-            let next = pen.next.replace(std::ptr::null_mut());
-            pen.end.set(std::ptr::null_mut());
-            pen.capture_at.set(std::ptr::null_mut());
-            let written = (next as usize - self.ticks.as_ptr() as usize) / size_of::<u64>();
-            written + pen.extra_calls.replace(0)
-        })
-    }
-
-    fn write_payload(&mut self, plan: &Plan, end: Moment, status: i32) {
-        let nodes_done = self.lift_pen();
-        if nodes_done == plan.units {
-            ticks_to_ns(&mut self.ticks[..plan.units], self.begin, end);
-            self.times_ns.extend(plan.stamped_units.iter().map(|&unit| self.ticks[unit as usize]));
-        } else {
-            // The calls cannot be matched to operations: keep only what was captured before the computation.
-            self.capture_ends.truncate(plan.before.len());
-            self.captured.truncate(self.capture_ends.last().copied().unwrap_or(0));
-        }
-        self.payload.clear();
-        let parts = StepParts {
-            graph: plan.graph_id,
-            // SAFETY: gettid has no preconditions.
-            thread: unsafe { libc::gettid() } as u32,
-            begin_ns: self.begin.ns,
-            end_ns: end.ns,
-            status,
-            nodes_done: nodes_done as u32,
-            times_ns: &self.times_ns,
-            captured: &self.captured,
-            capture_ends: &self.capture_ends,
-        };
-        Step::encode_into(&mut self.payload, &parts);
     }
 }

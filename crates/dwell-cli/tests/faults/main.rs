@@ -14,5 +14,6 @@ mod models;
 mod options;
 mod outcome;
 mod results;
+mod short_run;
 mod streams;
 mod verification;

@@ -5,11 +5,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{Int32Builder, Int64Builder, UInt16Builder, UInt32Builder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::{TextBuilder, column, optional, text};
+use super::columns::{numbers, words};
+use super::{column, optional, text};
 use crate::PAGE_SHIFT;
 
 /// Why a life of a block ended.
@@ -159,49 +160,24 @@ impl KvBlockBuilder {
 
 fn batch(rows: &[KvBlockRow]) -> RecordBatch {
     // Signed where mrm-trace has signed columns; user-space addresses and nanoseconds stay below 2^63.
-    let signed = |value: fn(&KvBlockRow) -> Option<u64>| -> ArrayRef {
-        let mut builder = Int64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row).map(|value| value as i64)));
-        Arc::new(builder.finish())
-    };
-    let counts = |value: fn(&KvBlockRow) -> u32| -> ArrayRef {
-        let mut builder = UInt32Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let ordinals = |value: fn(&KvBlockRow) -> Option<i32>| -> ArrayRef {
-        let mut builder = Int32Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
-    let words = |value: fn(&KvBlockRow) -> &'static str| -> ArrayRef {
-        let mut builder = TextBuilder::new();
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let mut layers = UInt16Builder::with_capacity(rows.len());
-    let mut bytes = UInt64Builder::with_capacity(rows.len());
-    for row in rows {
-        layers.append_value(row.layer);
-        bytes.append_value(row.bytes);
-    }
+    let signed = |value: fn(&KvBlockRow) -> Option<i64>| numbers::<Int64Type, _>(rows, value);
     let columns = vec![
-        signed(|row| Some(row.block_id)),
-        signed(|row| Some(row.address)),
-        signed(|row| Some(row.address >> PAGE_SHIFT)),
-        signed(|row| Some(row.write_ns)),
-        signed(|row| row.last_read_ns),
-        signed(|row| row.evict_ns),
-        signed(|row| Some(row.total_reads)),
-        signed(|row| Some(row.lifetime_ns())),
-        Arc::new(layers.finish()),
-        words(|row| row.kind.name()),
-        ordinals(|row| row.first_position),
-        counts(|row| row.positions),
-        ordinals(|row| row.sequence),
-        Arc::new(bytes.finish()),
-        counts(|row| row.cell),
-        words(|row| row.end_cause.name()),
+        signed(|row| Some(row.block_id as i64)),
+        signed(|row| Some(row.address as i64)),
+        signed(|row| Some((row.address >> PAGE_SHIFT) as i64)),
+        signed(|row| Some(row.write_ns as i64)),
+        signed(|row| row.last_read_ns.map(|time_ns| time_ns as i64)),
+        signed(|row| row.evict_ns.map(|time_ns| time_ns as i64)),
+        signed(|row| Some(row.total_reads as i64)),
+        signed(|row| Some(row.lifetime_ns() as i64)),
+        numbers::<UInt16Type, _>(rows, |row| Some(row.layer)),
+        words(rows, |row| row.kind.name()),
+        numbers::<Int32Type, _>(rows, |row| row.first_position),
+        numbers::<UInt32Type, _>(rows, |row| Some(row.positions)),
+        numbers::<Int32Type, _>(rows, |row| row.sequence),
+        numbers::<UInt64Type, _>(rows, |row| Some(row.bytes)),
+        numbers::<UInt32Type, _>(rows, |row| Some(row.cell)),
+        words(rows, |row| row.end_cause.name()),
     ];
-    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::UInt64Builder;
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::UInt64Type;
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::{TextBuilder, column, optional, text};
+use super::columns::{numbers, words};
+use super::{column, optional, text};
 use crate::{LossKind, Severity};
 
 /// One kind of loss in one run.
@@ -42,27 +43,17 @@ pub fn schema() -> SchemaRef {
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[LossRow]) -> RecordBatch {
-    let words = |value: fn(&LossRow) -> &str| -> ArrayRef {
-        let mut builder = TextBuilder::new();
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let wide = |value: fn(&LossRow) -> Option<u64>| -> ArrayRef {
-        let mut builder = UInt64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
     let columns = vec![
-        words(|row| row.kind.name()),
-        words(|row| match row.kind.severity() {
+        words(rows, |row| row.kind.name()),
+        words(rows, |row| match row.kind.severity() {
             Severity::Info => "info",
             Severity::DataLoss => "data_loss",
         }),
-        words(|row| row.source),
-        wide(|row| Some(row.count)),
-        wide(|row| row.bytes),
-        words(|row| &row.detail),
-        words(|row| row.kind.advice()),
+        words(rows, |row| row.source),
+        numbers::<UInt64Type, _>(rows, |row| Some(row.count)),
+        numbers::<UInt64Type, _>(rows, |row| row.bytes),
+        words(rows, |row| &row.detail),
+        words(rows, |row| row.kind.advice()),
     ];
-    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }

@@ -4,11 +4,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{Float64Builder, UInt32Builder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::{TextBuilder, column, optional, text};
+use super::columns::{numbers, words};
+use super::{column, optional, text};
 
 /// One sample of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,25 +81,11 @@ pub fn schema() -> SchemaRef {
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[MemoryRow]) -> RecordBatch {
-    let wide = |value: fn(&MemoryRow) -> Option<u64>| -> ArrayRef {
-        let mut builder = UInt64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
-    let counts = |value: fn(&MemoryRow) -> Option<u32>| -> ArrayRef {
-        let mut builder = UInt32Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
-    let mut labels = TextBuilder::new();
-    let mut cpu = Float64Builder::with_capacity(rows.len());
-    for row in rows {
-        labels.append_value(&row.label);
-        cpu.append_option(row.cpu_pct);
-    }
+    let wide = |value: fn(&MemoryRow) -> Option<u64>| numbers::<UInt64Type, _>(rows, value);
+    let counts = |value: fn(&MemoryRow) -> Option<u32>| numbers::<UInt32Type, _>(rows, value);
     let columns = vec![
         wide(|row| Some(row.timestamp_ns)),
-        Arc::new(labels.finish()),
+        words(rows, |row| &row.label),
         counts(|row| Some(row.pid)),
         wide(|row| Some(row.rss_bytes)),
         wide(|row| Some(row.vms_bytes)),
@@ -114,7 +101,7 @@ pub fn batch(rows: &[MemoryRow]) -> RecordBatch {
         wide(|row| row.read_bytes),
         wide(|row| row.write_bytes),
         wide(|row| row.cpu_ns),
-        Arc::new(cpu.finish()),
+        numbers::<Float64Type, _>(rows, |row| row.cpu_pct),
     ];
-    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }

@@ -1,5 +1,6 @@
 //! The tables of a run directory, one file each.
 
+mod columns;
 pub mod kv_block_lifecycle;
 pub mod loss;
 pub mod memory;

@@ -5,11 +5,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{Int64Builder, UInt16Builder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::{TextBuilder, column, optional, text};
+use super::columns::{numbers, words};
+use super::{column, optional, text};
 use crate::{PAGE_SHIFT, RegionType};
 
 /// One region and the sums of the accesses to it.
@@ -73,40 +74,25 @@ pub fn schema() -> SchemaRef {
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[RegionRow]) -> RecordBatch {
     // Signed where mrm-trace has signed columns; ids, pages and nanoseconds stay far below 2^63.
-    let signed = |value: fn(&RegionRow) -> u64| -> ArrayRef {
-        let mut builder = Int64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_value(value(row) as i64));
-        Arc::new(builder.finish())
-    };
-    let unsigned = |value: fn(&RegionRow) -> Option<u64>| -> ArrayRef {
-        let mut builder = UInt64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
-    let words = |value: fn(&RegionRow) -> &str| -> ArrayRef {
-        let mut builder = TextBuilder::new();
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let mut layers = UInt16Builder::with_capacity(rows.len());
-    rows.iter().for_each(|row| layers.append_option(row.layer));
+    let signed = |value: fn(&RegionRow) -> Option<i64>| numbers::<Int64Type, _>(rows, value);
+    let unsigned = |value: fn(&RegionRow) -> Option<u64>| numbers::<UInt64Type, _>(rows, value);
     let columns = vec![
-        signed(|row| row.region_id.into()),
-        words(|row| row.region_type.name()),
-        signed(|row| row.address >> PAGE_SHIFT),
-        signed(|row| row.address.saturating_add(row.size_bytes.saturating_sub(1)) >> PAGE_SHIFT),
-        signed(|row| row.first_seen_ns),
-        signed(|row| row.last_seen_ns),
-        signed(|row| row.access_count),
+        signed(|row| Some(row.region_id.into())),
+        words(rows, |row| row.region_type.name()),
+        signed(|row| Some((row.address >> PAGE_SHIFT) as i64)),
+        signed(|row| Some((row.address.saturating_add(row.size_bytes.saturating_sub(1)) >> PAGE_SHIFT) as i64)),
+        signed(|row| Some(row.first_seen_ns as i64)),
+        signed(|row| Some(row.last_seen_ns as i64)),
+        signed(|row| Some(row.access_count as i64)),
         unsigned(|row| Some(row.address)),
         unsigned(|row| Some(row.size_bytes)),
-        words(|row| &row.tensor),
-        Arc::new(layers.finish()),
+        words(rows, |row| &row.tensor),
+        numbers::<UInt16Type, _>(rows, |row| row.layer),
         unsigned(|row| Some(row.bytes_read)),
         unsigned(|row| Some(row.bytes_written)),
-        words(|row| row.origin),
+        words(rows, |row| row.origin),
         unsigned(|row| row.file_offset),
         unsigned(|row| row.freed_ns),
     ];
-    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{BooleanBuilder, Int32Builder, StringBuilder, UInt32Builder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::types::{Int32Type, UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
+use super::columns::numbers;
 use super::{column, optional};
 
 /// One token.
@@ -57,39 +58,21 @@ pub fn schema() -> SchemaRef {
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[TokenRow]) -> RecordBatch {
-    let counts = |value: fn(&TokenRow) -> u32| -> ArrayRef {
-        let mut builder = UInt32Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let ordinals = |value: fn(&TokenRow) -> i32| -> ArrayRef {
-        let mut builder = Int32Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_value(value(row)));
-        Arc::new(builder.finish())
-    };
-    let wide = |value: fn(&TokenRow) -> Option<u64>| -> ArrayRef {
-        let mut builder = UInt64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| builder.append_option(value(row)));
-        Arc::new(builder.finish())
-    };
-    let mut texts = StringBuilder::new();
-    let mut generated = BooleanBuilder::with_capacity(rows.len());
-    for row in rows {
-        texts.append_value(&row.text);
-        generated.append_value(row.is_generated);
-    }
-    let columns = vec![
-        counts(|row| row.token_index),
-        counts(|row| row.step),
-        ordinals(|row| row.sequence),
-        ordinals(|row| row.position),
-        ordinals(|row| row.token_id),
-        Arc::new(texts.finish()),
-        Arc::new(generated.finish()),
+    let counts = |value: fn(&TokenRow) -> Option<u32>| numbers::<UInt32Type, _>(rows, value);
+    let ordinals = |value: fn(&TokenRow) -> Option<i32>| numbers::<Int32Type, _>(rows, value);
+    let wide = |value: fn(&TokenRow) -> Option<u64>| numbers::<UInt64Type, _>(rows, value);
+    let columns: Vec<ArrayRef> = vec![
+        counts(|row| Some(row.token_index)),
+        counts(|row| Some(row.step)),
+        ordinals(|row| Some(row.sequence)),
+        ordinals(|row| Some(row.position)),
+        ordinals(|row| Some(row.token_id)),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.text))),
+        Arc::new(rows.iter().map(|row| Some(row.is_generated)).collect::<BooleanArray>()),
         wide(|row| Some(row.begin_ns)),
         wide(|row| Some(row.end_ns)),
         wide(|row| row.rss_bytes),
         wide(|row| row.kv_bytes),
     ];
-    RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
+    RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }

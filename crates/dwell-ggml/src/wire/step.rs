@@ -1,0 +1,146 @@
+//! One computation of a graph, and the values in it that decide which bytes are touched.
+
+use super::{DecodeError, put_list};
+use crate::encode::{Put, Take};
+
+/// One computation of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The graph.
+    pub graph: u32,
+    /// Thread that computed (its helpers are not told apart).
+    pub thread: u32,
+    /// When the computation began.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// What ggml returned; 0 is success.
+    pub status: i32,
+    /// Nodes after which ggml called back.
+    pub nodes_done: u32,
+    /// Times after the stamped units; as many as [`Graph::stamped_units`] if the calls could be matched to units,
+    /// otherwise none.
+    pub times_ns: Vec<u64>,
+    /// Values of the captured operands, in the order of [`Graph::captures`]; empty for one that was not reached.
+    pub captures: Vec<Vec<u8>>,
+}
+
+impl Step {
+    /// Writes a step from its parts without building one: this runs once per token in the recorded process.
+    pub(crate) fn encode_into(out: &mut Vec<u8>, step: &StepParts<'_>) {
+        out.put_u32(step.graph);
+        out.put_u32(step.thread);
+        out.put_u64(step.begin_ns);
+        out.put_u64(step.end_ns);
+        out.put_u32(step.status as u32);
+        out.put_u32(step.nodes_done);
+        put_list(out, step.times_ns, |out, &time_ns| out.put_u64(time_ns));
+        out.put_u32(step.capture_ends.len() as u32);
+        let mut begin = 0;
+        for &end in step.capture_ends {
+            out.put_u32((end - begin) as u32);
+            out.extend_from_slice(&step.captured[begin..end]);
+            begin = end;
+        }
+    }
+
+    /// Reads a payload.
+    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+        let mut take = Take::new(payload);
+        let step = Self {
+            graph: take.u32()?,
+            thread: take.u32()?,
+            begin_ns: take.u64()?,
+            end_ns: take.u64()?,
+            status: take.u32()? as i32,
+            nodes_done: take.u32()?,
+            times_ns: take.list(8, Take::u64)?,
+            captures: take.list(4, |take| {
+                let length = take.u32()? as usize;
+                Ok(take.bytes(length)?.to_vec())
+            })?,
+        };
+        if take.is_empty() { Ok(step) } else { Err(DecodeError::Long) }
+    }
+}
+
+/// What a step is written from.
+pub(crate) struct StepParts<'a> {
+    pub graph: u32,
+    pub thread: u32,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    pub status: i32,
+    pub nodes_done: u32,
+    pub times_ns: &'a [u64],
+    /// Captured values, one after the other.
+    pub captured: &'a [u8],
+    /// Where each of them ends.
+    pub capture_ends: &'a [usize],
+}
+
+/// Captured integers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexRuns {
+    /// Runs of start, stride and count.
+    pub runs: Vec<(i64, i64, u32)>,
+}
+
+impl IndexRuns {
+    /// Reads a captured operand.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut take = Take::new(bytes);
+        Ok(Self { runs: take.list(20, |take| Ok((take.i64()?, take.i64()?, take.u32()?)))? })
+    }
+
+    /// The integers, in their order.
+    pub fn values(&self) -> impl Iterator<Item = i64> + '_ {
+        self.runs.iter().flat_map(|&(start, stride, count)| {
+            (0..i64::from(count)).map(move |step| start.wrapping_add(stride.wrapping_mul(step)))
+        })
+    }
+
+    /// How many integers there are.
+    pub fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.2 as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+/// Captured mask: which cells any token of the step may see, for each stream of the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VisibleCells {
+    /// Cells per stream.
+    pub cells: u32,
+    /// One bit per cell, 64 to a word, stream after stream.
+    pub words: Vec<u64>,
+}
+
+impl VisibleCells {
+    /// Reads a captured operand.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut take = Take::new(bytes);
+        let cells = take.u32()?;
+        let words = take.list(8, Take::u64)?;
+        let words_per_stream = (cells as usize).div_ceil(64);
+        if words_per_stream == 0 || !words.len().is_multiple_of(words_per_stream) {
+            return Err(DecodeError::BadIndex);
+        }
+        Ok(Self { cells, words })
+    }
+
+    /// Streams in the mask.
+    pub fn streams(&self) -> usize {
+        self.words.len() / (self.cells as usize).div_ceil(64).max(1)
+    }
+
+    /// Whether a cell of a stream can be seen.
+    pub fn is_visible(&self, stream: usize, cell: usize) -> bool {
+        let words_per_stream = (self.cells as usize).div_ceil(64);
+        self.words.get(stream * words_per_stream + cell / 64).is_some_and(|word| word >> (cell % 64) & 1 == 1)
+    }
+}
