@@ -1,5 +1,7 @@
 //! Models whose bytes are arithmetic: what the trace says must be what the shape says, exactly.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +114,8 @@ impl Truth {
 }
 
 fn every_shape_and_cache_type() -> Vec<(&'static str, MakeSpec, KvType)> {
-    let shapes: [(&str, fn() -> MakeSpec); 5] = [
+    type Shape = (&'static str, fn() -> MakeSpec);
+    let shapes: [Shape; 5] = [
         ("grouped_tied", grouped_tied),
         ("full_untied", full_untied),
         ("experts", experts),

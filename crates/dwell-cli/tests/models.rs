@@ -1,5 +1,7 @@
 //! Getting, making and describing model files.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! mrm-trace as a client: its own library reads our tables, and its figures are ours with `--definitions mrm-trace`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! The preload library in an unmodified llama.cpp program: the program does what it did, and the trace of it obeys the
 //! same arithmetic as that of the embedded engine.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,8 @@
 //! before and right after each computation; their addresses are in the ring's header, so the accesses in between can be
 //! cut out and compared with the rows of that step.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! What goes wrong with the real binary: each test provokes a fault and looks at the exit code, at what is said on
 //! standard error, and at what is left on disk.
 
-#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;
