@@ -13,7 +13,7 @@ Examples:
   dwell run --model model.gguf --prompt \"Once upon a time\" --kv-type q8_0 --max-tokens 256
 
   # The figures again, by the definitions of mrm-trace
-  dwell analyse results/smollm2-135m-instruct/<run> --definitions mrm-trace
+  dwell analyse results/smollm2-135m-instruct.q4_1/<run> --definitions mrm-trace
 
   # A model without a network: random weights of a chosen shape
   dwell model make tiny.gguf --layers 2 --embedding 64 && dwell run --model tiny.gguf";

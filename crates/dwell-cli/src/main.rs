@@ -15,6 +15,7 @@ mod output;
 mod run_request;
 mod summary_text;
 mod terminal;
+mod text_view;
 
 use std::process::ExitCode;
 

@@ -39,7 +39,10 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &Model, file:
         job: Job { options: engine_options(args, model, file), actions },
         model_id: model.id.clone(),
         is_traced: args.collect.contains(&CollectorArg::TensorOps),
-        sample_interval: Duration::from_millis(args.sample_interval_ms),
+        sample_interval: args
+            .collect
+            .contains(&CollectorArg::Process)
+            .then(|| Duration::from_millis(args.sample_interval_ms)),
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     }
 }

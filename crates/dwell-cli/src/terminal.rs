@@ -10,11 +10,14 @@ use dwell_run::RunListener;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::say;
+use crate::text_view::TextView;
 
 /// Shows a run while it goes on.
 pub(crate) struct Terminal {
     is_quiet: bool,
+    tokens_max: u64,
     load_bar: Option<ProgressBar>,
+    text_view: Option<TextView>,
     build_bar: Option<ProgressBar>,
     has_open_line: bool,
 }
@@ -38,18 +41,22 @@ fn share_bar(what: &'static str) -> ProgressBar {
 }
 
 impl Terminal {
-    /// `is_quiet` leaves out everything, for programs that read the result.
-    pub(crate) fn new(is_quiet: bool) -> Self {
-        Self { is_quiet, load_bar: None, build_bar: None, has_open_line: false }
+    /// `is_quiet` leaves out everything, for programs that read the result. `tokens_max` is how many tokens a sequence
+    /// may get.
+    pub(crate) fn new(is_quiet: bool, tokens_max: u64) -> Self {
+        Self { is_quiet, tokens_max, load_bar: None, text_view: None, build_bar: None, has_open_line: false }
     }
 
     /// Ends what is still shown.
     pub(crate) fn finish(&mut self) {
         self.load_bar.take().into_iter().chain(self.build_bar.take()).for_each(|bar| bar.finish_and_clear());
-        self.end_line();
+        self.end_text();
     }
 
-    fn end_line(&mut self) {
+    fn end_text(&mut self) {
+        if let Some(view) = self.text_view.take() {
+            view.finish();
+        }
         if std::mem::take(&mut self.has_open_line) {
             say(format_args!("\n"));
         }
@@ -57,7 +64,12 @@ impl Terminal {
 
     fn text(&mut self, sequence: i32, text: &str) {
         // Several sequences at once would be unreadable; the first one stands for all.
-        if sequence == 0 && !text.is_empty() {
+        if sequence != 0 {
+            return;
+        }
+        if std::io::stderr().is_terminal() {
+            self.text_view.get_or_insert_with(|| TextView::new(self.tokens_max)).push(text);
+        } else if !text.is_empty() {
             say(format_args!("{text}"));
             self.has_open_line = true;
         }
@@ -90,7 +102,7 @@ impl RunListener for Terminal {
                 self.loaded(&format!("{}, context {context}, {} threads", model.description, model.threads));
             }
             EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
-            EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_line(),
+            EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_text(),
             _ => {}
         }
     }

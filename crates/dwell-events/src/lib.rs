@@ -4,6 +4,8 @@
 //! thread and reads no clock. A table lives in one file under [`schema`]: its columns with their units, its
 //! row type, and the builder that turns rows into Arrow batches.
 
+#![forbid(unsafe_code)]
+
 pub mod engine;
 mod hint;
 mod loss;

@@ -112,12 +112,14 @@ impl LossKind {
             LossKind::KvStreamCopy => {
                 "KV cells were copied between streams outside the graph; use a unified cache to see them"
             }
-            LossKind::UnalignedOpTimes => "times inside these steps are the step's; bytes are exact",
+            LossKind::UnalignedOpTimes => {
+                "times inside these steps are the step's, and experts are taken as read in full"
+            }
             LossKind::UnrecordedGraphs => "these graphs left no rows; totals are lower bounds",
             LossKind::GenericOpRule => {
                 "all operands of these operations are taken as read in full; bytes are an upper bound"
             }
-            LossKind::ForeignDevice => "memory on other devices is not traced",
+            LossKind::ForeignDevice => "addresses on other devices are theirs, and what happens there is not checked",
             LossKind::WorkerDied => "the tables hold everything until the worker ended",
             LossKind::ObserverDied => "the tables hold everything until the observer ended",
             LossKind::Interrupted => "the tables hold everything until the interruption",

@@ -11,6 +11,9 @@ use crate::abi::{Api, Tensor};
 /// Odd constant with well-mixed bits, from the golden ratio.
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Words of an operation's parameters that a stored graph has.
+const RECORDED_OP_PARAMS: usize = 5;
+
 struct Mixer(u64);
 
 impl Mixer {
@@ -58,9 +61,15 @@ unsafe fn add_node(mixer: &mut Mixer, node: &Tensor) {
     for dim in 0..node.ne.len() {
         mixer.add(node.ne[dim] as u64 ^ (node.nb[dim] as u64).rotate_left(32));
     }
-    mixer.add(node.op_params[0] as u32 as u64 | (node.op_params[1] as u32 as u64) << 32);
+    for &word in &node.op_params[..RECORDED_OP_PARAMS] {
+        mixer.add(word as u32 as u64);
+    }
     for &source in node.src.iter().take_while(|source| !source.is_null()) {
         // SAFETY: a source that is not null lives as long as the graph.
-        mixer.add(source as u64 ^ unsafe { (*source).data as u64 }.rotate_left(32));
+        let operand = unsafe { &*source };
+        mixer.add(source as u64 ^ (operand.data as u64).rotate_left(32));
+        for dim in 0..operand.ne.len() {
+            mixer.add(operand.ne[dim] as u64 ^ (operand.nb[dim] as u64).rotate_left(32));
+        }
     }
 }

@@ -323,7 +323,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Units after which the time is taken. The last one always is, so that every access has a time after it.
+    /// Units after which the time is kept; what follows the last of them has the time of the step's end.
     fn stamped_units(&self, units: &[Unit], resolution: Resolution) -> Vec<u32> {
         let last = units.len().saturating_sub(1);
         let layers = self.unit_layers(units);

@@ -30,7 +30,7 @@ const MAGIC: [u8; 8] = *b"DWELLRNG";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 4096;
 
-/// Bytes of a ring. One step of a 30-layer model is about 8 KiB and a new graph about 250 KiB, so this holds
+/// Bytes of a ring. One step of a 30-layer model is about 4 KiB and a new graph about 170 KiB, so this holds
 /// seconds of recording if the observer is slow, and is little memory.
 pub const DEFAULT_CAPACITY_BYTES: usize = 8 << 20;
 

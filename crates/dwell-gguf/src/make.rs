@@ -80,7 +80,7 @@ pub enum MakeError {
 impl Hint for MakeError {
     fn hints(&self) -> Vec<String> {
         let hint = match self {
-            MakeError::Exists { .. } => "choose another path, or allow overwriting",
+            MakeError::Exists { .. } => "choose another path, or overwrite it with --force",
             MakeError::Create { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "create the directory first"
             }

@@ -75,7 +75,9 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         let stores = touch.stores.iter().map(|operand| compiler.operand(operand, true)).collect();
         let loads = touch.loads.iter().map(|operand| compiler.operand(operand, false)).collect();
         let op = graph.tensors[unit.node as usize].op;
-        units.push(CompiledUnit { op, is_assumed: touch.is_assumed, loads, stores, stamp: next_stamp });
+        let mut operands = touch.loads.iter().chain(&touch.stores);
+        let is_assumed = touch.is_assumed || operands.any(|operand| compiler.lacks_capture(operand));
+        units.push(CompiledUnit { op, is_assumed, loads, stores, stamp: next_stamp });
     }
     let token_ids = compiler.capture_used_by("GET_ROWS", "token_embd");
     let positions = compiler.positions();
@@ -108,13 +110,23 @@ impl Compiler<'_> {
         let region_type = region_type_of(self.graph, root);
         let root_bytes = total_bytes(self.graph, root);
         let region = self.regions.label(region_type, &root.name, root.address, root_bytes);
-        let kv = self.kv.index_of(root, root_layout.row_bytes);
+        let value_bytes = self.graph.value_type(root).block_bytes;
+        let kv = self.kv.index_of(root, root_layout.row_bytes, value_bytes.into());
         let is_value_store = matches!(operand.part, Part::Rows { .. }) && tensor.ne[0] == 1 && root.ne[0] > 1;
         if let Some(index) = kv.filter(|_| is_store && is_value_store) {
             self.kv.set_transposed(index);
         }
         let bytes = self.bytes(operand, tensor, kv);
         CompiledOperand { region, kv, bytes }
+    }
+
+    /// Whether the part of an operand depends on values that the recorder could not read; all of it is taken then.
+    fn lacks_capture(&self, operand: &Operand) -> bool {
+        match operand.part {
+            Part::Rows { indices } | Part::Slabs { indices } => !self.capture_of.contains_key(&indices),
+            Part::Cells { mask, .. } => !self.capture_of.contains_key(&mask),
+            Part::Whole | Part::FirstRows { .. } | Part::Window { .. } => false,
+        }
     }
 
     fn bytes(&self, operand: &Operand, tensor: &TensorShape, kv: Option<KvIndex>) -> Bytes {

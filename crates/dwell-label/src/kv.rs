@@ -43,6 +43,8 @@ struct KvTensor {
     kind: KvKind,
     base: u64,
     block_bytes: u64,
+    /// Bytes of one value; only a transposed cache, which is never quantised, is addressed by value.
+    value_bytes: u64,
     cells_per_stream: u64,
     streams: u64,
     is_transposed: bool,
@@ -55,12 +57,7 @@ impl KvTensor {
             return self.base + cell * self.block_bytes;
         }
         let (stream, cell) = (cell / self.cells_per_stream, cell % self.cells_per_stream);
-        self.base + stream * self.cells_per_stream * self.block_bytes + cell * self.value_bytes()
-    }
-
-    /// Bytes of one value; only a transposed cache, which is never quantised, is addressed by value.
-    fn value_bytes(&self) -> u64 {
-        2
+        self.base + stream * self.cells_per_stream * self.block_bytes + cell * self.value_bytes
     }
 }
 
@@ -87,7 +84,7 @@ pub struct KvCaches {
 
 impl KvCaches {
     /// The cache tensor of a root tensor, registered if it is new; `None` for tensors that are not keys or values.
-    pub fn index_of(&mut self, root: &TensorShape, block_bytes: u64) -> Option<KvIndex> {
+    pub fn index_of(&mut self, root: &TensorShape, block_bytes: u64, value_bytes: u64) -> Option<KvIndex> {
         let kind = match root.name.get(..8) {
             Some("cache_k_") => KvKind::K,
             Some("cache_v_") => KvKind::V,
@@ -95,7 +92,8 @@ impl KvCaches {
         };
         let (cells_per_stream, streams) = (u64::try_from(root.ne[1]).ok()?, u64::try_from(root.ne[2]).ok()?.max(1));
         let cells = cells_per_stream.checked_mul(streams).filter(|&cells| cells > 0 && cells <= CELLS_MAX)?;
-        if block_bytes == 0 || block_bytes > BLOCK_BYTES_MAX || root.address > ADDRESS_MAX {
+        if value_bytes == 0 || block_bytes < value_bytes || block_bytes > BLOCK_BYTES_MAX || root.address > ADDRESS_MAX
+        {
             return None;
         }
         if let Some(&index) = self.by_address.get(&root.address) {
@@ -110,6 +108,7 @@ impl KvCaches {
             kind,
             base: root.address,
             block_bytes,
+            value_bytes,
             cells_per_stream,
             streams,
             is_transposed: false,
@@ -130,7 +129,7 @@ impl KvCaches {
         if !tensor.is_transposed {
             return value;
         }
-        let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes());
+        let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes);
         value / values_per_stream * tensor.cells_per_stream + value % tensor.cells_per_stream
     }
 
@@ -306,8 +305,8 @@ impl KvCaches {
 }
 
 fn transposed_cells(tensor: &KvTensor, from: u64, to: u64) -> Range<u32> {
-    let (first, end) = (from / tensor.value_bytes(), to.div_ceil(tensor.value_bytes()));
-    let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes());
+    let (first, end) = (from / tensor.value_bytes, to.div_ceil(tensor.value_bytes));
+    let values_per_stream = tensor.cells_per_stream * (tensor.block_bytes / tensor.value_bytes);
     let stream_first = first / values_per_stream * tensor.cells_per_stream;
     if end - first >= tensor.cells_per_stream {
         let stream_end = end.div_ceil(values_per_stream) * tensor.cells_per_stream;

@@ -9,7 +9,7 @@ use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::{LossKind, OpType, Phase, RegionType};
-use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WeightPlaced};
+use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::compiled::{CompiledGraph, compile};
 use crate::expand::{Expansion, StepFacts};
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub finished: Option<(u64, u64, u64, u64)>,
     /// Message and hints of a failure.
     pub failed: Option<(String, Vec<String>)>,
-    /// Why the recorder left the process alone.
+    /// Why the recorder left the process alone, or why its records cannot be read.
     pub refused: Option<String>,
 }
 
@@ -131,8 +131,11 @@ impl Labeller {
     /// Takes in one frame. A record that cannot be decoded is counted as lost and does not stop the rest.
     pub fn frame(&mut self, frame: &Frame<'_>, out: &mut Output) {
         self.last_time_ns = self.last_time_ns.max(frame.time_ns);
+        if self.outcome.refused.is_some() && frame.kind != Kind::Engine as u16 {
+            return;
+        }
         let is_decoded = match Kind::from_number(frame.kind) {
-            Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello = Some(hello)).is_ok(),
+            Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello(hello)).is_ok(),
             Some(Kind::Graph) => Graph::decode(frame.payload).map(|graph| self.graph(&graph, out)).is_ok(),
             Some(Kind::Step) => Step::decode(frame.payload).is_ok_and(|step| self.step(&step, out)),
             Some(Kind::WeightPlaced) => {
@@ -152,6 +155,15 @@ impl Labeller {
                 format!("first at record {sequence}")
             });
         }
+    }
+
+    fn hello(&mut self, hello: Hello) {
+        if hello.wire_version != WIRE_VERSION {
+            let found = hello.wire_version;
+            self.outcome.refused =
+                Some(format!("the records have version {found}, and this reader knows version {WIRE_VERSION}"));
+        }
+        self.hello = Some(hello);
     }
 
     fn graph(&mut self, graph: &Graph, out: &mut Output) {

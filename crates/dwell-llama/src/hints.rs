@@ -11,14 +11,14 @@ impl Hint for EngineError {
             EngineError::OptionTooLarge { option, limit, .. } => vec![format!("{} {limit} or less", flag(option))],
             EngineError::Temperature { .. } => one("--temperature 0 for the likeliest token, 0.8 to draw"),
             EngineError::QuantizedValuesNeedFlashAttention { .. } => {
-                vec!["leave flash attention on".into(), "--kv-type-v f16".into()]
+                vec!["--flash-attention on".into(), "--kv-type-v f16".into()]
             }
             EngineError::ModelUnreadable { .. } | EngineError::ModelNotAFile { .. } => {
                 one("give the path of a .gguf file that you may read")
             }
             EngineError::NotGguf { .. } => one("convert the model with llama.cpp's convert_hf_to_gguf.py"),
             EngineError::ModelMemory { .. } => {
-                vec!["map the weights from the file instead of copying them".into(), "use a smaller model".into()]
+                vec!["--mmap on".into(), "use a smaller model".into()]
             }
             EngineError::ModelIncomplete { .. } => one("download the model again and compare its size and checksum"),
             EngineError::UnknownArchitecture { .. } => one("use a model whose architecture this llama.cpp knows"),
@@ -29,9 +29,7 @@ impl Hint for EngineError {
             EngineError::ContextMemory { .. } | EngineError::ContextRefused { .. } => {
                 one("use a smaller --context-length")
             }
-            EngineError::NoChatTemplate | EngineError::UnknownChatTemplate { .. } => {
-                one("give the prompt without the chat template")
-            }
+            EngineError::NoChatTemplate | EngineError::UnknownChatTemplate { .. } => one("--chat-template off"),
             EngineError::PromptTooLong { .. } => vec![
                 "use a larger --context-length or a shorter prompt".into(),
                 "--context-shift does not help: a prompt has to fit as a whole".into(),
@@ -39,7 +37,7 @@ impl Hint for EngineError {
             EngineError::NothingToContinue { .. } => one("put a prompt for this sequence before the generation"),
             EngineError::ShiftUnsupported { .. } => vec![
                 "if the keys are quantised: --kv-type-k f16".into(),
-                "if the model has sliding-window layers: keep their full cache".into(),
+                "--full-window-cache, if the model has sliding-window layers".into(),
             ],
             _ => Vec::new(),
         }

@@ -43,7 +43,7 @@ fn start_recorder() -> Option<Recorder> {
         resolution: resolution.unwrap_or(Resolution::Op),
         way_in: "preloaded",
     };
-    match Recorder::start(Originals::get()?.api, &options) {
+    match Recorder::start(Originals::get().api?, &options) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             // Once, on standard error: the program goes on, but its user should know that nothing is recorded.
@@ -58,14 +58,17 @@ fn guarded<T>(part: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(part)).ok()
 }
 
+/// The program calls a function that only this library has: it could not have been linked without us either.
+fn no_original() -> ! {
+    std::process::abort()
+}
+
 /// # Safety
 /// Called by the program in the place of the function of this name, with the arguments of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
-    let Some(originals) = Originals::get() else {
-        // The function is called, so it exists; without the original there is nothing sensible to do.
-        std::process::abort();
-    };
+    let originals = Originals::get();
+    let Some(graph_compute_async) = originals.graph_compute_async else { no_original() };
     let active = recorder().filter(|recorder| recorder.is_active());
     // SAFETY: the arguments are the program's own, passed on; the graph is allocated and its inputs are set, because
     // this function computes it.
@@ -74,7 +77,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
             originals.set_abort_callback(scheduler, Some(after_node));
             guarded(|| recorder.begin_graph(scheduler, graph));
         }
-        let status = (originals.graph_compute_async)(scheduler, graph);
+        let status = graph_compute_async(scheduler, graph);
         if let Some(recorder) = active {
             guarded(|| recorder.end_graph(status));
         }
@@ -86,12 +89,12 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
 /// Called by the program in the place of the function of this name, with the arguments of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool {
-    let Some(originals) = Originals::get() else { std::process::abort() };
+    let Some(alloc_graph) = Originals::get().alloc_graph else { no_original() };
     if let Some(recorder) = recorder() {
         guarded(|| recorder.graph_allocated(scheduler));
     }
     // SAFETY: the arguments are the program's own, passed on.
-    unsafe { (originals.alloc_graph)(scheduler, graph) }
+    unsafe { alloc_graph(scheduler, graph) }
 }
 
 /// # Safety
@@ -102,10 +105,10 @@ pub unsafe extern "C" fn ggml_backend_tensor_alloc(
     tensor: *mut Tensor,
     address: *mut c_void,
 ) -> c_int {
-    let Some(originals) = Originals::get() else { std::process::abort() };
+    let Some(tensor_alloc) = Originals::get().tensor_alloc else { no_original() };
     // SAFETY: the arguments are the program's own, passed on; afterwards the tensor has its memory.
     unsafe {
-        let status = (originals.tensor_alloc)(buffer, tensor, address);
+        let status = tensor_alloc(buffer, tensor, address);
         if let Some(recorder) = recorder() {
             guarded(|| recorder.tensor_placed(tensor, buffer, Placement::Mapped));
         }
@@ -117,10 +120,10 @@ pub unsafe extern "C" fn ggml_backend_tensor_alloc(
 /// Called by the program in the place of the function of this name, with the arguments of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_tensor_set(tensor: *mut Tensor, data: *const c_void, offset: usize, size: usize) {
-    let Some(originals) = Originals::get() else { std::process::abort() };
+    let Some(tensor_set) = Originals::get().tensor_set else { no_original() };
     // SAFETY: the arguments are the program's own, passed on; a tensor that is set has a buffer.
     unsafe {
-        (originals.tensor_set)(tensor, data, offset, size);
+        tensor_set(tensor, data, offset, size);
         if let Some(recorder) = recorder() {
             guarded(|| recorder.tensor_placed(tensor, (*tensor).buffer, Placement::Copied));
         }

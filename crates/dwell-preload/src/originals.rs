@@ -9,13 +9,15 @@ use dwell_ggml::abi::{Api, Tensor};
 pub(crate) type AbortCallback = unsafe extern "C" fn(*mut c_void) -> bool;
 type SetAbortCallback = unsafe extern "C" fn(*mut c_void, Option<AbortCallback>, *mut c_void);
 
-/// What is called in the program's ggml.
+/// The functions that this library stands in for. Each is found when it is first called, so a program that has only
+/// some of them runs on.
 pub(crate) struct Originals {
-    pub(crate) api: Api,
-    pub(crate) graph_compute_async: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
-    pub(crate) alloc_graph: unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool,
-    pub(crate) tensor_alloc: unsafe extern "C" fn(*mut c_void, *mut Tensor, *mut c_void) -> c_int,
-    pub(crate) tensor_set: unsafe extern "C" fn(*mut Tensor, *const c_void, usize, usize),
+    pub(crate) graph_compute_async: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>,
+    pub(crate) alloc_graph: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool>,
+    pub(crate) tensor_alloc: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor, *mut c_void) -> c_int>,
+    pub(crate) tensor_set: Option<unsafe extern "C" fn(*mut Tensor, *const c_void, usize, usize)>,
+    /// What the recorder calls; none if the program's ggml lacks one of them.
+    pub(crate) api: Option<Api>,
     backends: Option<Backends>,
 }
 
@@ -29,11 +31,11 @@ struct Backends {
 }
 
 impl Originals {
-    /// The originals, or `None` if the program's ggml lacks one of them.
-    pub(crate) fn get() -> Option<&'static Originals> {
-        static ORIGINALS: OnceLock<Option<Originals>> = OnceLock::new();
+    /// The originals of this program.
+    pub(crate) fn get() -> &'static Originals {
+        static ORIGINALS: OnceLock<Originals> = OnceLock::new();
         // SAFETY: each name is that of an exported C function with exactly the type of the field it goes to.
-        ORIGINALS.get_or_init(|| unsafe { find_originals() }).as_ref()
+        ORIGINALS.get_or_init(|| unsafe { find_originals() })
     }
 
     /// Has the processor's backends call this function after each node.
@@ -69,7 +71,7 @@ pub(crate) fn llama_set_abort_callback() -> Option<SetAbortCallback> {
 
 /// # Safety
 /// The names below are those of functions with the types they are given.
-unsafe fn find_originals() -> Option<Originals> {
+unsafe fn find_originals() -> Originals {
     // SAFETY: as promised by the caller for each name.
     unsafe {
         let backends = || {
@@ -81,8 +83,8 @@ unsafe fn find_originals() -> Option<Originals> {
                 function_of: find(c"ggml_backend_reg_get_proc_address")?,
             })
         };
-        Some(Originals {
-            api: Api {
+        let api = || {
+            Some(Api {
                 ggml_graph_n_nodes: find(c"ggml_graph_n_nodes")?,
                 ggml_graph_node: find(c"ggml_graph_node")?,
                 ggml_op_name: find(c"ggml_op_name")?,
@@ -97,13 +99,16 @@ unsafe fn find_originals() -> Option<Originals> {
                 ggml_backend_buffer_get_usage: find(c"ggml_backend_buffer_get_usage")?,
                 ggml_backend_buffer_name: find(c"ggml_backend_buffer_name")?,
                 ggml_backend_buffer_is_host: find(c"ggml_backend_buffer_is_host")?,
-            },
-            graph_compute_async: find(c"ggml_backend_sched_graph_compute_async")?,
-            alloc_graph: find(c"ggml_backend_sched_alloc_graph")?,
-            tensor_alloc: find(c"ggml_backend_tensor_alloc")?,
-            tensor_set: find(c"ggml_backend_tensor_set")?,
+            })
+        };
+        Originals {
+            graph_compute_async: find(c"ggml_backend_sched_graph_compute_async"),
+            alloc_graph: find(c"ggml_backend_sched_alloc_graph"),
+            tensor_alloc: find(c"ggml_backend_tensor_alloc"),
+            tensor_set: find(c"ggml_backend_tensor_set"),
+            api: api(),
             backends: backends(),
-        })
+        }
     }
 }
 

@@ -85,10 +85,16 @@ fn remove_unfinished_tables(run: &RunDir) {
 
 /// The metrics of a run's tables.
 pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, RunError> {
+    if run.marker()?.is_some_and(|marker| marker.state == RunState::Recording) {
+        return Err(RunError::NotFinished { run: run.path().to_owned() });
+    }
     let failed = |error: dwell_analysis::AnalysisError| RunError::Analysis { reason: error.to_string() };
     let mut analyser = Analyser::new(options);
-    for batch in open_table(run.path(), Table::KvBlockLifecycle)? {
-        analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
+    // mrm-trace leaves the table out when it would be empty.
+    if run.table(Table::KvBlockLifecycle).exists() {
+        for batch in open_table(run.path(), Table::KvBlockLifecycle)? {
+            analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
+        }
     }
     for batch in open_table(run.path(), Table::Trace)? {
         analyser.push_trace(&batch?).map_err(failed)?;

@@ -97,6 +97,13 @@ pub enum RunError {
         run: PathBuf,
     },
 
+    /// The run has no tables yet.
+    #[error("this run was not finished: {run:?}")]
+    NotFinished {
+        /// The run.
+        run: PathBuf,
+    },
+
     /// The run needs no recovery.
     #[error("this run is complete: {run:?}")]
     AlreadyComplete {
@@ -132,6 +139,7 @@ impl Hint for RunError {
             },
             RunError::WorkerDied { signal, .. } => hints_after_signal(*signal),
             RunError::StillRecording { .. } => vec!["wait for it to end, or end that process first".to_owned()],
+            RunError::NotFinished { run } => vec![format!("finish it with `dwell recover '{}'`", run.display())],
             RunError::AlreadyComplete { run } => vec![format!("check it with `dwell verify '{}'`", run.display())],
             RunError::NothingRecorded { .. } => {
                 vec!["it was ended before anything was recorded; run it again under another name".to_owned()]

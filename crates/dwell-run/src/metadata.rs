@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, LoadedModel};
 use dwell_events::schema::memory::MemoryRow;
 use dwell_label::Labelled;
@@ -85,7 +86,7 @@ pub struct Generation {
     pub decode_ns: u64,
     /// Prompt tokens per second.
     pub prompt_tokens_per_s: Option<f64>,
-    /// Decoded tokens per second; the first token comes from the prompt's computation and is not counted.
+    /// Tokens per second in decode steps; the first token of a sequence comes from its prompt and is not counted.
     pub decode_tokens_per_s: Option<f64>,
 }
 
@@ -169,9 +170,9 @@ impl Metadata {
             actions: record.job.actions.clone(),
             model: outcome.model.clone(),
             phases: phases.collect(),
-            generation: outcome.finished.map(Generation::of),
+            generation: outcome.finished.map(|finished| Generation::of(finished, decoded_tokens(labelled))),
             stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
-            tables: table_facts(table_rows),
+            tables: table_facts(table_rows, trace_basis(record, labelled)),
             time_resolution: labelled
                 .hello
                 .as_ref()
@@ -185,16 +186,35 @@ impl Metadata {
     }
 }
 
-fn table_facts(rows: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, TableFacts> {
+/// Tokens that a decode step gave. The first token of a sequence comes from the computation of its prompt.
+fn decoded_tokens(labelled: &Labelled) -> u64 {
+    labelled.tokens.iter().filter(|token| token.is_generated && token.step > 0).count() as u64
+}
+
+/// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
+fn trace_basis(record: &RunRecord, labelled: &Labelled) -> &'static str {
+    let is_assumed = labelled.loss.iter().any(|row| row.kind == LossKind::GenericOpRule);
+    match (record.is_traced, is_assumed) {
+        (false, _) => "none",
+        (true, true) => "inferred",
+        (true, false) => "exact",
+    }
+}
+
+fn table_facts(rows: &BTreeMap<&'static str, u64>, trace_basis: &'static str) -> BTreeMap<&'static str, TableFacts> {
     let facts = |(&name, &rows): (&&'static str, &u64)| {
-        let (basis, source) = if name == "memory" { ("sampled", "process") } else { ("exact", "tensor_ops") };
+        let (basis, source) = match name {
+            "memory" => ("sampled", "process"),
+            "tokens" | "loss" => ("exact", "engine"),
+            _ => (trace_basis, "tensor_ops"),
+        };
         (name, TableFacts { rows, basis, source })
     };
     rows.iter().map(facts).collect()
 }
 
 impl Generation {
-    fn of((prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64)) -> Self {
+    fn of((prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64), decoded_tokens: u64) -> Self {
         let rate = |tokens: u64, ns: u64| (ns > 0).then(|| tokens as f64 * 1e9 / ns as f64);
         Self {
             prompt_tokens,
@@ -202,7 +222,7 @@ impl Generation {
             generated_tokens,
             decode_ns,
             prompt_tokens_per_s: rate(prompt_tokens, prompt_ns),
-            decode_tokens_per_s: rate(generated_tokens.saturating_sub(1), decode_ns),
+            decode_tokens_per_s: rate(decoded_tokens, decode_ns),
         }
     }
 }

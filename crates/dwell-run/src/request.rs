@@ -15,8 +15,8 @@ pub struct RunRequest {
     pub model_id: String,
     /// Whether graphs are recorded; without, only events and process samples are.
     pub is_traced: bool,
-    /// Time between two process samples.
-    pub sample_interval: Duration,
+    /// Time between two process samples; none takes no samples.
+    pub sample_interval: Option<Duration>,
     /// Command line, for the metadata.
     pub command_line: Vec<String>,
 }
@@ -30,8 +30,8 @@ pub struct RunRecord {
     pub model_id: String,
     /// Whether graphs are recorded.
     pub is_traced: bool,
-    /// Time between two process samples.
-    pub sample_interval_ms: u64,
+    /// Time between two process samples; none if no samples are taken.
+    pub sample_interval_ms: Option<u64>,
     /// Command line.
     pub command_line: Vec<String>,
     /// What both clocks said at the start.
@@ -52,7 +52,7 @@ impl RunRecord {
             job: request.job.clone(),
             model_id: request.model_id.clone(),
             is_traced: request.is_traced,
-            sample_interval_ms: request.sample_interval.as_millis() as u64,
+            sample_interval_ms: request.sample_interval.map(|interval| interval.as_millis() as u64),
             command_line: request.command_line.clone(),
             clock: clock_anchor(),
             host: HostFacts::read(),

@@ -21,6 +21,7 @@ pub(crate) struct Sampling {
 }
 
 /// What is missing from the samples.
+#[derive(Default)]
 pub(crate) struct SamplingEnd {
     /// Samples that were due but not taken.
     pub(crate) missed: u64,

@@ -15,9 +15,9 @@ use crate::sampling::Sampling;
 use crate::worker_process::WorkerProcess;
 use crate::{RunError, RunRecord, RunRequest, TENSOR_OPS_STREAM};
 
-/// How often the ring is looked at: tokens reach the terminal within this time, and 40 looks a second cost the worker
-/// less than could be measured.
-const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// How often the ring is looked at: tokens reach the terminal within this time. Where the model computes on every core,
+/// each look takes one of them away for a moment, and all threads wait for it at the next barrier.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Room without which a run does not begin: the ring, which is allocated in full, and a first piece of each stream.
 const LEAST_SPACE_BYTES: u64 = DEFAULT_CAPACITY_BYTES as u64 + (1 << 20);
 
@@ -124,13 +124,15 @@ impl Progress {
 struct Session<'a> {
     run: &'a RunDir,
     recording: Option<Recording>,
-    sampling: Sampling,
+    /// None if no samples are wanted.
+    sampling: Option<Sampling>,
     progress: Progress,
 }
 
 impl<'a> Session<'a> {
     fn begin(run: &'a RunDir, request: &RunRequest, worker: &WorkerProcess) -> Result<Self, StoreError> {
-        let sampling = Sampling::begin(run, worker.pid(), request.sample_interval)?;
+        let begin = |interval| Sampling::begin(run, worker.pid(), interval);
+        let sampling = request.sample_interval.map(begin).transpose()?;
         Ok(Self { run, recording: None, sampling, progress: Progress::default() })
     }
 
@@ -146,7 +148,7 @@ impl<'a> Session<'a> {
             let has_ended = worker.has_ended();
             self.open_ring(worker)?;
             self.drain(listener)?;
-            self.sampling.write()?;
+            self.sampling.as_mut().map_or(Ok(()), Sampling::write)?;
             if has_ended {
                 return self.judge(worker, interrupted.load(Ordering::Relaxed));
             }
@@ -199,7 +201,7 @@ impl<'a> Session<'a> {
     fn end(self, worker: &WorkerProcess, was_interrupted: bool) -> Result<RecordingFacts, StoreError> {
         let worker_blocked_ns = self.recording.as_ref().map_or(0, Recording::blocked_ns);
         self.recording.map_or(Ok(()), Recording::finish)?;
-        let sampling = self.sampling.end()?;
+        let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
         let facts = RecordingFacts {
             worker_failure: worker.failure(),
             worker_blocked_ns,

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     let options = BuildOptions { analysis: args.metrics.options() };
-    let mut terminal = Terminal::new(args.json);
+    let mut terminal = Terminal::new(args.json, 0);
     let built = recover_run(&args.run, &options, &mut terminal);
     terminal.finish();
     super::run::print_summary(&built.map_err(hinted)?, args.json)

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let file = model_file::open_to_run(&model.path)?;
     let request = run_request::request(args, actions, &model, &file);
     let run = create_run_dir(args, &model.id)?;
-    let mut terminal = Terminal::new(args.json);
+    let mut terminal = Terminal::new(args.json, args.max_tokens.into());
     let built = record_and_build(args, &run, &request, &interruption, &mut terminal);
     terminal.finish();
     print_summary(&built.map_err(hinted)?, args.json)

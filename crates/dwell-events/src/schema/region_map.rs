@@ -16,7 +16,7 @@ use crate::{PAGE_SHIFT, RegionType};
 /// One region and the sums of the accesses to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRow {
-    /// Number of the region, from 1; 0 stands for unknown memory.
+    /// Number of the region, from 1.
     pub region_id: u32,
     /// Whose memory it is.
     pub region_type: RegionType,

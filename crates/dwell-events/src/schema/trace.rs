@@ -32,7 +32,7 @@ pub struct TraceRow<'a> {
     pub dso: &'a str,
     /// Whose memory it is.
     pub region_type: RegionType,
-    /// Row of `region_map`; 0 is unknown.
+    /// Row of `region_map`; 0 if it has none.
     pub region_id: u32,
     /// Thread that made the access, if known.
     pub thread_id: Option<u32>,
