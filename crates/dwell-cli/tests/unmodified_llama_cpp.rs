@@ -11,8 +11,6 @@ use std::process::{Command, Output};
 use arrow_array::RecordBatch;
 use common::{Workplace, skip, text_of};
 use dwell_events::engine::KvType;
-use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
-use dwell_events::schema::trace::TraceBuilder;
 use dwell_ggml::ring::Consumer;
 use dwell_ggml::wire::split_frame;
 use dwell_gguf::{GgufFile, MakeSpec, ModelShape};
@@ -88,7 +86,7 @@ fn labelled(ring_dir: &Path, model: &Path) -> (Labelled, RecordBatch, RecordBatc
         .map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset })
         .collect();
     let mut labeller = Labeller::new(&tensors);
-    let mut rows = Rows { trace: TraceBuilder::new("run"), blocks: KvBlockBuilder::default() };
+    let mut rows = Rows::new("run");
     let mut rest = &bytes[..];
     while let Some((frame, after)) = split_frame(rest).unwrap() {
         labeller.frame(&frame, &mut rows);

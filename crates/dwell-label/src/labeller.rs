@@ -24,6 +24,9 @@ pub(crate) const SOURCE: &str = "tensor_ops";
 /// Name of the code that makes the accesses, in the `dso` column.
 pub(crate) const DSO: &str = "ggml-cpu";
 
+/// Graphs after which an older one is not computed under its number any more.
+const GRAPHS_KEPT: u32 = 2048;
+
 /// A tensor of the model file, to tell where mapped weights come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTensor {
@@ -65,14 +68,23 @@ pub struct Output {
     pub trace: TraceBuilder,
     /// Lives of KV blocks.
     pub blocks: KvBlockBuilder,
+    /// Tokens.
+    pub tokens: Vec<TokenRow>,
+}
+
+impl Output {
+    /// No rows yet, of this run.
+    pub fn new(run_id: &str) -> Self {
+        Self { trace: TraceBuilder::new(run_id), blocks: KvBlockBuilder::default(), tokens: Vec::new() }
+    }
 }
 
 /// What is known at the end, besides the rows.
 pub struct Labelled {
     /// Regions.
     pub regions: Vec<RegionRow>,
-    /// Tokens.
-    pub tokens: Vec<TokenRow>,
+    /// Tokens that decode steps gave.
+    pub decoded_tokens: u64,
     /// What was not seen.
     pub loss: Vec<LossRow>,
     /// Phases.
@@ -177,6 +189,10 @@ impl Labeller {
         }
         self.store_unplaced_weights(&compiled, out);
         self.graphs.insert(graph.id, compiled);
+        // The recorder forgets graphs long before it has stored this many more; it names them anew if they come back.
+        if let Some(oldest) = graph.id.checked_sub(GRAPHS_KEPT) {
+            self.graphs.retain(|&id, _| id > oldest);
+        }
     }
 
     /// Weights that were read straight into their buffer pass no function that is recorded; they were in place when
@@ -301,21 +317,23 @@ impl Labeller {
             EngineEvent::Prompt { tokens } => self.tokens.prompt(tokens),
             EngineEvent::BatchBegins { step, tokens, .. } => {
                 self.batch_step = Some(step);
-                self.tokens.batch_begins(step, &tokens, time_ns);
+                self.tokens.batch_begins(step, &tokens, time_ns, &mut out.tokens);
                 self.pending.begin(tokens);
             }
-            EngineEvent::BatchEnds { .. } => self.tokens.batch_ends(time_ns, self.kv.live_bytes()),
+            EngineEvent::BatchEnds { .. } => {
+                self.tokens.batch_ends(time_ns, self.kv.live_bytes(), &mut out.tokens);
+            }
             EngineEvent::Token { step, sequence, position, id, text } => {
                 let token = BatchToken { id, position, sequence };
-                self.tokens.generated(token, step, text, time_ns, self.kv.live_bytes());
+                self.tokens.generated(token, step, text, time_ns, self.kv.live_bytes(), &mut out.tokens);
             }
             EngineEvent::KvRemoved { sequence, from, to } => {
                 self.kv.remove(sequence, from, to, time_ns, &mut out.blocks);
-                self.tokens.forget_places(sequence, from);
+                self.tokens.removed(sequence, from, to);
             }
             EngineEvent::KvShifted { sequence, from, to, delta } => {
                 self.kv.shift(sequence, from, to, delta);
-                self.tokens.forget_places(sequence, from.min(from.saturating_add(delta)));
+                self.tokens.shifted(sequence, from, to, delta);
             }
             EngineEvent::KvCopied { source, target } => {
                 let bytes = self.kv.copy(source, target, time_ns, &mut out.blocks);
@@ -349,7 +367,7 @@ impl Labeller {
         let torn_down = self.phases.iter().find(|span| span.phase == Phase::Teardown);
         Labelled {
             regions: self.regions.into_rows(torn_down.map(|span| span.begin_ns)),
-            tokens: self.tokens.into_rows(),
+            decoded_tokens: self.tokens.finish(&mut out.tokens),
             loss: self.loss.into_rows(),
             phases: self.phases,
             outcome: self.outcome,

@@ -5,19 +5,22 @@ use std::collections::HashMap;
 use dwell_events::engine::BatchToken;
 use dwell_events::schema::tokens::TokenRow;
 
-/// Tokens in order of appearance.
+/// Tokens in order of appearance. Rows are handed out as soon as nothing can change them any more.
 #[derive(Default)]
 pub struct TokenLog {
-    rows: Vec<TokenRow>,
+    /// Rows of the batch that is being computed.
+    open: Vec<TokenRow>,
+    batch: Option<Batch>,
+    /// Which token is at a position of a sequence.
     by_place: HashMap<(i32, i32), u32>,
     texts: HashMap<i32, String>,
-    batch: Option<Batch>,
+    next_index: u32,
+    decoded: u64,
 }
 
 struct Batch {
     step: u32,
     begin_ns: u64,
-    first_row: usize,
 }
 
 impl TokenLog {
@@ -27,60 +30,57 @@ impl TokenLog {
     }
 
     /// A batch is about to be computed. Tokens that the model did not produce appear here for the first time.
-    pub fn batch_begins(&mut self, step: u32, tokens: &[BatchToken], time_ns: u64) {
-        self.batch = Some(Batch { step, begin_ns: time_ns, first_row: self.rows.len() });
+    pub fn batch_begins(&mut self, step: u32, tokens: &[BatchToken], time_ns: u64, out: &mut Vec<TokenRow>) {
+        out.append(&mut self.open);
+        self.batch = Some(Batch { step, begin_ns: time_ns });
         for token in tokens {
             if self.by_place.contains_key(&(token.sequence, token.position)) {
                 continue;
             }
             let text = self.texts.get(&token.id).cloned().unwrap_or_default();
-            self.push(TokenRow {
-                token_index: 0,
-                step,
-                sequence: token.sequence,
-                position: token.position,
-                token_id: token.id,
-                text,
-                is_generated: false,
-                begin_ns: time_ns,
-                end_ns: time_ns,
-                rss_bytes: None,
-                kv_bytes: None,
-            });
+            let row = self.numbered(token, step, text);
+            self.open.push(TokenRow { begin_ns: time_ns, end_ns: time_ns, ..row });
         }
     }
 
     /// The batch was computed.
-    pub fn batch_ends(&mut self, time_ns: u64, kv_bytes: u64) {
-        if let Some(batch) = &self.batch {
-            for row in &mut self.rows[batch.first_row..] {
-                row.end_ns = time_ns;
-                row.kv_bytes = Some(kv_bytes);
-            }
+    pub fn batch_ends(&mut self, time_ns: u64, kv_bytes: u64, out: &mut Vec<TokenRow>) {
+        for row in &mut self.open {
+            row.end_ns = time_ns;
+            row.kv_bytes = Some(kv_bytes);
         }
+        out.append(&mut self.open);
     }
 
     /// The model produced a token.
-    pub fn generated(&mut self, token: BatchToken, step: u32, text: String, time_ns: u64, kv_bytes: u64) {
+    pub fn generated(
+        &mut self,
+        token: BatchToken,
+        step: u32,
+        text: String,
+        time_ns: u64,
+        kv_bytes: u64,
+        out: &mut Vec<TokenRow>,
+    ) {
+        out.append(&mut self.open);
+        self.decoded += u64::from(step > 0);
         let begin_ns = self.batch.as_ref().filter(|batch| batch.step == step).map_or(time_ns, |batch| batch.begin_ns);
-        self.push(TokenRow {
-            token_index: 0,
-            step,
-            sequence: token.sequence,
-            position: token.position,
-            token_id: token.id,
-            text,
-            is_generated: true,
-            begin_ns,
-            end_ns: time_ns,
-            rss_bytes: None,
-            kv_bytes: Some(kv_bytes),
-        });
+        let row = self.numbered(&token, step, text);
+        out.push(TokenRow { is_generated: true, begin_ns, end_ns: time_ns, kv_bytes: Some(kv_bytes), ..row });
     }
 
-    /// Positions of a sequence were removed or moved; other tokens may come to these places.
-    pub fn forget_places(&mut self, sequence: i32, from: i32) {
-        self.by_place.retain(|&(owner, position), _| (sequence >= 0 && owner != sequence) || position < from);
+    /// Positions `[from, to)` of a sequence were removed; `sequence` < 0 stands for all, `to` < 0 for no end.
+    pub fn removed(&mut self, sequence: i32, from: i32, to: i32) {
+        self.by_place.retain(|&place, _| !is_within(place, sequence, from, to));
+    }
+
+    /// Positions `[from, to)` of a sequence moved by `delta`.
+    pub fn shifted(&mut self, sequence: i32, from: i32, to: i32, delta: i32) {
+        let moved = |(place, index): ((i32, i32), u32)| {
+            let delta = if is_within(place, sequence, from, to) { delta } else { 0 };
+            ((place.0, place.1.saturating_add(delta)), index)
+        };
+        self.by_place = std::mem::take(&mut self.by_place).into_iter().map(moved).collect();
     }
 
     /// Number of the token at a place.
@@ -88,14 +88,58 @@ impl TokenLog {
         self.by_place.get(&(sequence, position)).copied()
     }
 
-    /// The rows of the token table.
-    pub fn into_rows(self) -> Vec<TokenRow> {
-        self.rows
+    /// Hands out what is left and says how many tokens decode steps gave.
+    pub fn finish(mut self, out: &mut Vec<TokenRow>) -> u64 {
+        out.append(&mut self.open);
+        self.decoded
     }
 
-    fn push(&mut self, mut row: TokenRow) {
-        row.token_index = self.rows.len() as u32;
-        self.by_place.insert((row.sequence, row.position), row.token_index);
-        self.rows.push(row);
+    fn numbered(&mut self, token: &BatchToken, step: u32, text: String) -> TokenRow {
+        let token_index = self.next_index;
+        self.next_index += 1;
+        self.by_place.insert((token.sequence, token.position), token_index);
+        TokenRow {
+            token_index,
+            step,
+            sequence: token.sequence,
+            position: token.position,
+            token_id: token.id,
+            text,
+            is_generated: false,
+            begin_ns: 0,
+            end_ns: 0,
+            rss_bytes: None,
+            kv_bytes: None,
+        }
+    }
+}
+
+fn is_within((owner, position): (i32, i32), sequence: i32, from: i32, to: i32) -> bool {
+    (sequence < 0 || owner == sequence) && position >= from && (to < 0 || position < to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(id: i32, position: i32) -> BatchToken {
+        BatchToken { id, position, sequence: 0 }
+    }
+
+    #[test]
+    fn a_token_that_moved_is_not_listed_again() {
+        let (mut log, mut rows) = (TokenLog::default(), Vec::new());
+        log.batch_begins(0, &[token(7, 0), token(8, 1), token(9, 2)], 10, &mut rows);
+        log.batch_ends(20, 100, &mut rows);
+        log.generated(token(5, 3), 0, "x".to_owned(), 21, 100, &mut rows);
+        log.removed(0, 1, 2);
+        log.shifted(0, 2, -1, -1);
+        assert_eq!(log.index_at(0, 2), Some(3));
+        log.batch_begins(1, &[token(5, 2)], 30, &mut rows);
+        log.batch_ends(40, 100, &mut rows);
+        assert_eq!(log.finish(&mut rows), 0);
+        let listed: Vec<_> = rows.iter().map(|row| (row.token_index, row.token_id, row.is_generated)).collect();
+        assert_eq!(listed, [(0, 7, false), (1, 8, false), (2, 9, false), (3, 5, true)]);
+        assert_eq!((rows[0].begin_ns, rows[0].end_ns, rows[0].kv_bytes), (10, 20, Some(100)));
     }
 }

@@ -1,16 +1,10 @@
 //! Records that nobody should write: the labeller counts them as lost and goes on.
 
-use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
-use dwell_events::schema::trace::TraceBuilder;
 use dwell_ggml::wire::{
     Buffer, Capture, CaptureForm, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType, split_frame,
 };
 use dwell_label::{Labeller, Output};
 use proptest::prelude::*;
-
-fn output() -> Output {
-    Output { trace: TraceBuilder::new("run"), blocks: KvBlockBuilder::default() }
-}
 
 fn tensor(name: &str, op: u16, root: u32, sources: Vec<u32>) -> TensorShape {
     TensorShape {
@@ -61,7 +55,7 @@ fn an_index_that_points_outside_the_graph_is_refused() {
 #[test]
 fn a_step_of_an_unknown_graph_is_counted_as_lost() {
     let mut labeller = Labeller::new(&[]);
-    let mut out = output();
+    let mut out = Output::new("run");
     let payload = [0u8; 40];
     labeller.frame(&Frame { kind: Kind::Step as u16, sequence: 0, time_ns: 1, payload: &payload }, &mut out);
     let labelled = labeller.finish(&mut out);
@@ -75,7 +69,7 @@ proptest! {
     #[test]
     fn no_bytes_make_the_labeller_panic(kind in 0u16..8, payload in prop::collection::vec(any::<u8>(), 0..400)) {
         let mut labeller = Labeller::new(&[]);
-        let mut out = output();
+        let mut out = Output::new("run");
         labeller.frame(&Frame { kind, sequence: 0, time_ns: 1, payload: &payload }, &mut out);
         labeller.finish(&mut out);
     }
@@ -90,7 +84,7 @@ proptest! {
         let at = at.index(payload.len());
         payload[at] = value;
         let mut labeller = Labeller::new(&[]);
-        let mut out = output();
+        let mut out = Output::new("run");
         labeller.frame(&Frame { kind: Kind::Graph as u16, sequence: 0, time_ns: 1, payload: &payload }, &mut out);
         let mut step_payload = 7u32.to_le_bytes().to_vec();
         step_payload.extend(step);

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use dwell_analysis::{Analyser, MetricsReport, Options};
-use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
-use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_events::schema::trace::TraceBuilder;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_gguf::GgufFile;
 use dwell_label::{FileTensor, Labelled, Labeller, Output};
 use dwell_store::{
     PARTIAL_SUFFIX, RunDir, RunState, StoreError, TableWriter, open_table, write_bytes_atomically,
-    write_json_atomically, write_manifest, write_memory_csv,
+    write_json_atomically, write_manifest,
 };
 
 use crate::metadata::Metadata;
@@ -21,7 +18,7 @@ use crate::run_loss::{missing_records, run_losses};
 use crate::samples::ProcessSamples;
 use crate::session::RecordingFacts;
 use crate::summary::RunSummary;
-use crate::{PROCESS_STREAM, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, WORKER_LABEL};
+use crate::{RunError, RunListener, RunRecord, TENSOR_OPS_STREAM};
 
 /// Rows that are gathered before they are written.
 const ROWS_PER_BATCH: usize = 32 * 1024;
@@ -55,17 +52,17 @@ pub fn build_run(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunLis
 fn build_and_seal(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
     let record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
     let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
-    let samples = ProcessSamples::read(&run.raw_stream(PROCESS_STREAM));
-    let (mut labelled, mut table_rows) = write_accesses(run, &record, listener)?;
-    align_tokens(&mut labelled, &samples.rows);
+    let samples = ProcessSamples::write_tables(run, record.clock)?;
+    let (mut labelled, mut table_rows) = write_accesses(run, &record, &samples, listener)?;
     labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
-    table_rows.extend(write_small_tables(run, &record, &labelled, &samples.rows)?);
+    table_rows.extend(write_small_tables(run, &labelled)?);
+    table_rows.insert(Table::Memory.name(), samples.rows);
     let metrics = analyse_run(run, options.analysis)?;
     write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv().as_bytes())?;
     write_bytes_atomically(&run.path().join("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
     let is_partial = labelled.loss.iter().any(|row| row.kind.severity() == dwell_events::Severity::DataLoss);
     let facts = facts.unwrap_or_default();
-    let metadata = Metadata::of(run, &record, &facts, &labelled, &samples.rows, &table_rows, is_partial);
+    let metadata = Metadata::of(run, &record, &facts, &labelled, &samples, &table_rows, is_partial);
     write_json_atomically(&run.metadata_json(), &metadata)?;
     write_manifest(run)?;
     // Last, because a run in its final state is one that has a manifest.
@@ -112,9 +109,10 @@ fn read_json<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result
 fn write_accesses(
     run: &RunDir,
     record: &RunRecord,
+    samples: &ProcessSamples,
     listener: &mut dyn RunListener,
 ) -> Result<(Labelled, TableRows), RunError> {
-    let mut tables = AccessTables::create(run)?;
+    let mut tables = AccessTables::create(run, samples)?;
     let mut labeller = Labeller::new(&file_tensors(record));
     let mut records = RawRecords::open(&run.raw_stream(TENSOR_OPS_STREAM))?;
     while let Some(batch) = records.next_batch() {
@@ -130,19 +128,23 @@ fn write_accesses(
     Ok((labelled, rows))
 }
 
-/// The two large tables, written while records are labelled.
-struct AccessTables {
+/// The tables that grow with the run, written while records are labelled.
+struct AccessTables<'a> {
     output: Output,
+    samples: &'a ProcessSamples,
     trace: TableWriter,
     blocks: TableWriter,
+    tokens: TableWriter,
 }
 
-impl AccessTables {
-    fn create(run: &RunDir) -> Result<Self, StoreError> {
+impl<'a> AccessTables<'a> {
+    fn create(run: &RunDir, samples: &'a ProcessSamples) -> Result<Self, StoreError> {
         Ok(Self {
-            output: Output { trace: TraceBuilder::new(run.run_id()), blocks: KvBlockBuilder::default() },
+            output: Output::new(run.run_id()),
+            samples,
             trace: TableWriter::create(run.path(), Table::Trace)?,
             blocks: TableWriter::create(run.path(), Table::KvBlockLifecycle)?,
+            tokens: TableWriter::create(run.path(), Table::Tokens)?,
         })
     }
 
@@ -153,13 +155,21 @@ impl AccessTables {
         if self.output.blocks.len() >= rows_min {
             self.blocks.write(&self.output.blocks.finish_batch())?;
         }
+        if self.output.tokens.len() >= rows_min {
+            let mut rows = std::mem::take(&mut self.output.tokens);
+            rows.iter_mut().for_each(|token| token.rss_bytes = self.samples.worker_rss_at(token.end_ns));
+            self.tokens.write(&tokens::batch(&rows))?;
+        }
         Ok(())
     }
 
     fn finish(mut self) -> Result<TableRows, StoreError> {
         self.write_full_batches(1)?;
-        let (blocks, trace) = (self.blocks.finish()?, self.trace.finish()?);
-        Ok(TableRows::from([(Table::KvBlockLifecycle.name(), blocks), (Table::Trace.name(), trace)]))
+        Ok(TableRows::from([
+            (Table::KvBlockLifecycle.name(), self.blocks.finish()?),
+            (Table::Trace.name(), self.trace.finish()?),
+            (Table::Tokens.name(), self.tokens.finish()?),
+        ]))
     }
 }
 
@@ -170,33 +180,14 @@ fn file_tensors(record: &RunRecord) -> Vec<FileTensor> {
     tensors.map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset }).collect()
 }
 
-/// Gives each token the resident memory of the worker at its end, from the nearest earlier sample.
-fn align_tokens(labelled: &mut Labelled, samples: &[MemoryRow]) {
-    let worker: Vec<&MemoryRow> = samples.iter().filter(|row| row.label == WORKER_LABEL).collect();
-    for token in &mut labelled.tokens {
-        let later = worker.partition_point(|sample| sample.timestamp_ns <= token.end_ns);
-        token.rss_bytes = later.checked_sub(1).map(|at| worker[at].rss_bytes);
-    }
-}
-
-fn write_small_tables(
-    run: &RunDir,
-    record: &RunRecord,
-    labelled: &Labelled,
-    memory_rows: &[MemoryRow],
-) -> Result<TableRows, StoreError> {
-    let batches = [
-        (Table::RegionMap, region_map::batch(&labelled.regions)),
-        (Table::Tokens, tokens::batch(&labelled.tokens)),
-        (Table::Loss, loss::batch(&labelled.loss)),
-        (Table::Memory, memory::batch(memory_rows)),
-    ];
+fn write_small_tables(run: &RunDir, labelled: &Labelled) -> Result<TableRows, StoreError> {
+    let batches =
+        [(Table::RegionMap, region_map::batch(&labelled.regions)), (Table::Loss, loss::batch(&labelled.loss))];
     let mut rows = TableRows::new();
     for (table, batch) in batches {
         let mut writer = TableWriter::create(run.path(), table)?;
         writer.write(&batch)?;
         rows.insert(table.name(), writer.finish()?);
     }
-    write_memory_csv(&run.memory_csv(), memory_rows, record.clock)?;
     Ok(rows)
 }

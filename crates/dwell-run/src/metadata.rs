@@ -9,9 +9,10 @@ use dwell_label::Labelled;
 use dwell_store::{ClockAnchor, RunDir, utc_text};
 use serde::Serialize;
 
+use crate::RunRecord;
 use crate::host::HostFacts;
+use crate::samples::ProcessSamples;
 use crate::session::RecordingFacts;
-use crate::{OBSERVER_LABEL, RunRecord, WORKER_LABEL};
 
 /// Content of `metadata.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -121,6 +122,9 @@ pub struct ProcessCost {
     pub rss_peak_bytes: Option<u64>,
     /// Samples.
     pub samples: u64,
+    /// Time and CPU time of the first sample.
+    #[serde(skip)]
+    first: Option<(u64, Option<u64>)>,
 }
 
 /// What watching cost.
@@ -145,7 +149,7 @@ impl Metadata {
         record: &RunRecord,
         facts: &RecordingFacts,
         labelled: &Labelled,
-        samples: &[MemoryRow],
+        samples: &ProcessSamples,
         table_rows: &BTreeMap<&'static str, u64>,
         is_partial: bool,
     ) -> Self {
@@ -170,7 +174,7 @@ impl Metadata {
             actions: record.job.actions.clone(),
             model: outcome.model.clone(),
             phases: phases.collect(),
-            generation: outcome.finished.map(|finished| Generation::of(finished, decoded_tokens(labelled))),
+            generation: outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens)),
             stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
             tables: table_facts(table_rows, trace_basis(record, labelled)),
             time_resolution: labelled
@@ -184,11 +188,6 @@ impl Metadata {
             failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),
         }
     }
-}
-
-/// Tokens that a decode step gave. The first token of a sequence comes from the computation of its prompt.
-fn decoded_tokens(labelled: &Labelled) -> u64 {
-    labelled.tokens.iter().filter(|token| token.is_generated && token.step > 0).count() as u64
 }
 
 /// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
@@ -228,8 +227,8 @@ impl Generation {
 }
 
 impl ObserverEffect {
-    fn of(samples: &[MemoryRow], worker_blocked_ns: u64) -> Self {
-        let (worker, observer) = (ProcessCost::of(samples, WORKER_LABEL), ProcessCost::of(samples, OBSERVER_LABEL));
+    fn of(samples: &ProcessSamples, worker_blocked_ns: u64) -> Self {
+        let (worker, observer) = (samples.worker, samples.observer);
         let share = observer.cpu_ns.zip(worker.cpu_ns).filter(|&(_, worker)| worker > 0);
         Self {
             worker,
@@ -241,19 +240,14 @@ impl ObserverEffect {
 }
 
 impl ProcessCost {
-    fn of(samples: &[MemoryRow], label: &str) -> Self {
-        let own: Vec<&MemoryRow> = samples.iter().filter(|row| row.label == label).collect();
-        let cpu_ns = |row: Option<&&MemoryRow>| row.and_then(|row| row.cpu_ns);
-        let spent = cpu_ns(own.last()).zip(cpu_ns(own.first())).map(|(last, first)| last.saturating_sub(first));
-        let span_ns = own.last().zip(own.first()).map(|(last, first)| last.timestamp_ns - first.timestamp_ns);
-        Self {
-            cpu_ns: spent,
-            cpu_mean_pct: spent
-                .zip(span_ns)
-                .filter(|&(_, span)| span > 0)
-                .map(|(spent, span)| spent as f64 * 100.0 / span as f64),
-            rss_peak_bytes: own.iter().map(|row| row.rss_bytes).max(),
-            samples: own.len() as u64,
-        }
+    /// Takes in the next sample of the process.
+    pub(crate) fn note(&mut self, row: &MemoryRow) {
+        let (first_ns, first_cpu_ns) = *self.first.get_or_insert((row.timestamp_ns, row.cpu_ns));
+        self.samples += 1;
+        self.rss_peak_bytes = self.rss_peak_bytes.max(Some(row.rss_bytes));
+        self.cpu_ns = row.cpu_ns.zip(first_cpu_ns).map(|(last, first)| last.saturating_sub(first));
+        let span_ns = row.timestamp_ns.saturating_sub(first_ns);
+        self.cpu_mean_pct =
+            self.cpu_ns.filter(|_| span_ns > 0).map(|spent_ns| spent_ns as f64 * 100.0 / span_ns as f64);
     }
 }

@@ -1,41 +1,80 @@
-//! Process samples, read back from their raw stream.
-
-use std::path::Path;
+//! Process samples: from their raw stream to the memory table, and what the rest of the run needs of them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use dwell_events::schema::memory::MemoryRow;
-use dwell_store::{RawReader, StoreError, StreamEnd};
+use dwell_events::schema::Table;
+use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_store::{ClockAnchor, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter};
 
-/// The samples of a run.
+use crate::metadata::ProcessCost;
+use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
+
+/// What is kept of the samples after they were written; a long run has many.
 #[derive(Default)]
 pub(crate) struct ProcessSamples {
-    /// In time order.
-    pub(crate) rows: Vec<MemoryRow>,
+    /// Rows of the memory table.
+    pub(crate) rows: u64,
+    /// Cost of the process that runs the model.
+    pub(crate) worker: ProcessCost,
+    /// Cost of the process that watches.
+    pub(crate) observer: ProcessCost,
+    /// Resident memory of the worker: times and bytes.
+    worker_rss: Vec<(u64, u64)>,
     /// Batches that are damaged or cut off; a stream that cannot be read at all counts as one.
     pub(crate) damaged_batches: u64,
 }
 
 impl ProcessSamples {
-    /// All samples that a stream has: the run does not depend on those that are missing.
-    pub(crate) fn read(stream: &Path) -> Self {
-        let mut reader = match RawReader::open(stream) {
-            Ok(reader) => reader,
-            Err(StoreError::NotFound { .. } | StoreError::TruncatedHeader { .. }) => return Self::default(),
-            Err(_) => return Self { rows: Vec::new(), damaged_batches: 1 },
-        };
+    /// Writes the memory table and its CSV from all samples that the raw stream has: the run does not depend on those
+    /// that are missing.
+    pub(crate) fn write_tables(run: &RunDir, anchor: ClockAnchor) -> Result<Self, StoreError> {
+        let mut table = TableWriter::create(run.path(), Table::Memory)?;
+        let mut csv = MemoryCsvFile::create(&run.memory_csv(), anchor)?;
         let mut samples = Self::default();
-        for batch in reader.by_ref() {
-            match batch {
-                Ok(batch) => samples.rows.extend(rows_of(&batch)),
-                Err(_) => samples.damaged_batches += 1,
+        match RawReader::open(&run.raw_stream(PROCESS_STREAM)) {
+            Ok(mut reader) => {
+                for batch in reader.by_ref() {
+                    let Ok(batch) = batch else {
+                        samples.damaged_batches += 1;
+                        continue;
+                    };
+                    let rows = rows_of(&batch);
+                    table.write(&memory::batch(&rows))?;
+                    csv.write(&rows)?;
+                    samples.note(&rows);
+                }
+                let is_torn = |bytes_dropped| bytes_dropped > 0;
+                let end = reader.end();
+                samples.damaged_batches += u64::from(
+                    matches!(end, Some(StreamEnd::Truncated { bytes_dropped, .. }) if is_torn(bytes_dropped)),
+                );
+            }
+            Err(StoreError::NotFound { .. } | StoreError::TruncatedHeader { .. }) => {}
+            Err(_) => samples.damaged_batches = 1,
+        }
+        samples.rows = table.finish()?;
+        csv.finish()?;
+        Ok(samples)
+    }
+
+    fn note(&mut self, rows: &[MemoryRow]) {
+        for row in rows {
+            match row.label.as_str() {
+                WORKER_LABEL => {
+                    self.worker.note(row);
+                    self.worker_rss.push((row.timestamp_ns, row.rss_bytes));
+                }
+                OBSERVER_LABEL => self.observer.note(row),
+                _ => {}
             }
         }
-        let is_torn = matches!(reader.end(), Some(StreamEnd::Truncated { bytes_dropped, .. }) if bytes_dropped > 0);
-        samples.damaged_batches += u64::from(is_torn);
-        samples.rows.sort_by_key(|row| row.timestamp_ns);
-        samples
+    }
+
+    /// Resident memory of the worker at a time, from the nearest earlier sample.
+    pub(crate) fn worker_rss_at(&self, time_ns: u64) -> Option<u64> {
+        let later = self.worker_rss.partition_point(|&(sampled_ns, _)| sampled_ns <= time_ns);
+        later.checked_sub(1).map(|at| self.worker_rss[at].1)
     }
 }
 

@@ -31,7 +31,7 @@ mod verify;
 pub use atomic_file::{AtomicFile, PARTIAL_SUFFIX, write_bytes_atomically, write_json_atomically};
 pub use error::StoreError;
 pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, write_manifest};
-pub use memory_csv::{ClockAnchor, MEMORY_CSV_HEADER, MemoryCsv, write_memory_csv};
+pub use memory_csv::{ClockAnchor, MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
 pub use raw_reader::{RawReader, StreamEnd};
 pub use raw_writer::{RawCompression, RawWriter};
 pub use records::{RecordsBuilder, records_schema};

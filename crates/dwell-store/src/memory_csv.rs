@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dwell_events::schema::memory::MemoryRow;
 
@@ -64,12 +64,32 @@ impl<W: Write> MemoryCsv<W> {
     }
 }
 
-/// Writes a whole `memory.csv`.
-pub fn write_memory_csv(path: &Path, rows: &[MemoryRow], anchor: ClockAnchor) -> Result<(), StoreError> {
-    let written = |error| StoreError::from_io("writing memory.csv", path, error);
-    let mut csv = MemoryCsv::new(AtomicFile::create(path)?, anchor).map_err(written)?;
-    csv.write(rows).map_err(written)?;
-    csv.into_inner().commit()
+/// `memory.csv` while it is written; it gets its name when it is finished.
+pub struct MemoryCsvFile {
+    csv: MemoryCsv<AtomicFile>,
+    path: PathBuf,
+}
+
+impl MemoryCsvFile {
+    /// Begins the file.
+    pub fn create(path: &Path, anchor: ClockAnchor) -> Result<Self, StoreError> {
+        let csv = MemoryCsv::new(AtomicFile::create(path)?, anchor).map_err(|error| write_error(path, error))?;
+        Ok(Self { csv, path: path.to_owned() })
+    }
+
+    /// Adds rows.
+    pub fn write(&mut self, rows: &[MemoryRow]) -> Result<(), StoreError> {
+        self.csv.write(rows).map_err(|error| write_error(&self.path, error))
+    }
+
+    /// Ends the file.
+    pub fn finish(self) -> Result<(), StoreError> {
+        self.csv.into_inner().commit()
+    }
+}
+
+fn write_error(path: &Path, error: io::Error) -> StoreError {
+    StoreError::from_io("writing memory.csv", path, error)
 }
 
 fn put_row(line: &mut String, row: &MemoryRow, anchor: &ClockAnchor) {

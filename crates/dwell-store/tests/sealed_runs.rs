@@ -8,8 +8,8 @@ use std::path::Path;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_store::{
-    ClockAnchor, Manifest, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, StoreError, TableWriter,
-    records_schema, verify, write_json_atomically, write_manifest, write_memory_csv,
+    ClockAnchor, Manifest, MemoryCsvFile, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, StoreError,
+    TableWriter, records_schema, verify, write_json_atomically, write_manifest,
 };
 
 /// A complete run with one raw stream, one table and two text files.
@@ -24,7 +24,9 @@ fn sealed_run(root: &Path) -> RunDir {
     let mut table = TableWriter::create(run.path(), Table::Memory).unwrap();
     table.write(&memory::batch(&rows)).unwrap();
     table.finish().unwrap();
-    write_memory_csv(&run.memory_csv(), &rows, ClockAnchor { monotonic_ns: 0, unix_ns: 0 }).unwrap();
+    let mut csv = MemoryCsvFile::create(&run.memory_csv(), ClockAnchor { monotonic_ns: 0, unix_ns: 0 }).unwrap();
+    csv.write(&rows).unwrap();
+    csv.finish().unwrap();
     write_json_atomically(&run.metadata_json(), &["basis"]).unwrap();
     write_manifest(&run).unwrap();
     run.set_state(RunState::Complete).unwrap();
