@@ -26,7 +26,10 @@ struct Cell {
     write_ns: u64,
     last_read_ns: u64,
     reads: u32,
+    /// Where its token is now; a context shift moves it.
     position: i32,
+    /// Where it was when the block was written.
+    written_position: i32,
     writer: i32,
     sharers: u64,
     is_live: bool,
@@ -34,8 +37,16 @@ struct Cell {
 
 const UNKNOWN: i32 = i32::MIN;
 
-const EMPTY_CELL: Cell =
-    Cell { write_ns: 0, last_read_ns: 0, reads: 0, position: UNKNOWN, writer: UNKNOWN, sharers: 0, is_live: false };
+const EMPTY_CELL: Cell = Cell {
+    write_ns: 0,
+    last_read_ns: 0,
+    reads: 0,
+    position: UNKNOWN,
+    written_position: UNKNOWN,
+    writer: UNKNOWN,
+    sharers: 0,
+    is_live: false,
+};
 
 /// The keys or the values of one layer.
 struct KvTensor {
@@ -169,6 +180,7 @@ impl KvCaches {
             last_read_ns: 0,
             reads: 0,
             position: place.position.unwrap_or(UNKNOWN),
+            written_position: place.position.unwrap_or(UNKNOWN),
             writer: place.sequence.unwrap_or(UNKNOWN),
             sharers: place.sequence.map_or(0, sharer_bit),
             is_live: true,
@@ -193,7 +205,8 @@ impl KvCaches {
             let before = self.tensors[index].cells[cell];
             if before.is_live {
                 self.end_life(index, cell, EndCause::Rewritten, Some(time_ns), out);
-                self.tensors[index].cells[cell] = Cell { write_ns: time_ns, last_read_ns: 0, reads: 0, ..before };
+                self.tensors[index].cells[cell] =
+                    Cell { write_ns: time_ns, last_read_ns: 0, reads: 0, written_position: before.position, ..before };
                 self.live_bytes += self.tensors[index].block_bytes;
             }
         }
@@ -293,7 +306,7 @@ impl KvCaches {
             total_reads: state.reads.into(),
             layer: tensor.layer,
             kind: tensor.kind,
-            first_position: Some(state.position).filter(|&position| position != UNKNOWN),
+            first_position: Some(state.written_position).filter(|&position| position != UNKNOWN),
             positions: 1,
             sequence: Some(state.writer).filter(|&sequence| sequence != UNKNOWN),
             bytes: tensor.block_bytes,

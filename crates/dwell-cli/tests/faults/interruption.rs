@@ -97,7 +97,7 @@ fn ctrl_c_while_tables_are_built_ends_at_once_and_the_run_is_recovered_without_l
     let live = LiveRun::start_in(&work.path().join("results"), &work, 100, &[]);
     live.wait_for_computations(1);
     // Opening a pipe for writing waits for a reader: the observer stands still in the middle of its tables.
-    let pipe = live.run.dir.join("tokens.parquet.partial");
+    let pipe = live.run.dir.join("loss.parquet.partial");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     wait_for("a first table", || live.run.dir.join("region_map.parquet").exists().then_some(()));
     assert_eq!(state_of(&live.run), "building");

@@ -119,7 +119,7 @@ fn a_recovery_that_is_killed_while_it_builds_is_started_again() {
     let work = Workplace::new();
     let (run, _) = killed_run(&work);
     // Opening a pipe for writing waits for a reader: the recovery stands still in the middle of its tables.
-    let pipe = run.dir.join("tokens.parquet.partial");
+    let pipe = run.dir.join("loss.parquet.partial");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut first = dwell().arg("recover").arg(&run.dir).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for("a first table", || run.dir.join("region_map.parquet").exists().then_some(()));

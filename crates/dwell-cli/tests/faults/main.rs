@@ -15,5 +15,6 @@ mod options;
 mod outcome;
 mod results;
 mod short_run;
+mod slow_observer;
 mod streams;
 mod verification;

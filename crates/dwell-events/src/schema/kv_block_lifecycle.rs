@@ -76,7 +76,7 @@ pub struct KvBlockRow {
     pub layer: u16,
     /// Key or value.
     pub kind: KvKind,
-    /// Position in the sequence; none if the collector could not see it.
+    /// Position in the sequence when it was written; none if the collector could not see it.
     pub first_position: Option<i32>,
     /// Positions in the block.
     pub positions: u32,
