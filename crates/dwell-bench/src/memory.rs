@@ -43,7 +43,7 @@ pub(crate) fn measure(long_run_tokens: u32, report: &mut Report) -> anyhow::Resu
         report.raw("memory", 0, &tokens.to_string(), "observer_peak_mib", peak_mib)?;
         text.push_str(&format!("| {tokens} | {accesses} | {peak_mib:.1} MiB |\n"));
         if peak_mib > LIMIT_MIB {
-            text.push_str(&format!("\nabove the limit of {LIMIT_MIB} MiB\n"));
+            report.missed_bar(format!("observer memory {peak_mib:.1} MiB, at most {LIMIT_MIB} MiB are allowed"));
         }
     }
     report.section(&text);

@@ -7,6 +7,9 @@ use crate::trial::{number, run};
 const PROMPT_WORDS: usize = 511;
 const DECODED_TOKENS: u32 = 128;
 
+/// Least speed of the default mode, the last one, against the untraced one.
+const LEAST_SHARE: f64 = 0.98;
+
 struct Mode {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -50,6 +53,12 @@ pub(crate) fn measure(rounds: u32, threads: u32, report: &mut Report) -> anyhow:
         eprintln!("round {} of {rounds}", round + 1);
     }
     report.section(&table(rounds, threads, &ratios, &base_rates));
+    for (quantity, (name, _)) in QUANTITIES.iter().enumerate() {
+        let share = median(&ratios[MODES.len() - 1][quantity]);
+        if share < LEAST_SHARE {
+            report.missed_bar(format!("{name} at {:.1} % of the untraced speed", share * 100.0));
+        }
+    }
     Ok(())
 }
 

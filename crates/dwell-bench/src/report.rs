@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::machine;
 
@@ -14,6 +14,7 @@ pub(crate) struct Report {
     dir: PathBuf,
     raw: File,
     summary: String,
+    missed_bars: Vec<String>,
 }
 
 impl Report {
@@ -24,7 +25,7 @@ impl Report {
         fs::write(dir.join("host.txt"), machine::describe()).context("writing host.txt")?;
         let mut raw = File::create(dir.join("raw.csv")).context("making raw.csv")?;
         writeln!(raw, "bench,round,mode,quantity,value").context("writing raw.csv")?;
-        Ok(Self { dir, raw, summary: String::new() })
+        Ok(Self { dir, raw, summary: String::new(), missed_bars: Vec::new() })
     }
 
     /// Keeps one measurement.
@@ -46,10 +47,21 @@ impl Report {
         self.summary.push('\n');
     }
 
-    /// Writes the summary.
-    pub(crate) fn end(self) -> anyhow::Result<()> {
+    /// Notes a figure that is worse than it may be.
+    pub(crate) fn missed_bar(&mut self, what: String) {
+        self.missed_bars.push(what);
+    }
+
+    /// Writes the summary. Fails if a bar was missed; the results are kept all the same.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        for missed in &self.missed_bars {
+            self.summary.push_str(&format!("missed: {missed}\n"));
+        }
         fs::write(self.dir.join("summary.md"), &self.summary).context("writing summary.md")?;
         println!("kept in {}", self.dir.display());
+        if !self.missed_bars.is_empty() {
+            bail!("missed: {}", self.missed_bars.join("; "));
+        }
         Ok(())
     }
 }

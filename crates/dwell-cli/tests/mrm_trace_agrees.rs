@@ -7,15 +7,13 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Run, Workplace, dwell, skip, text_of};
+use common::{Run, Workplace, cached, dwell, skip, text_of};
 use dwell_gguf::{MakeSpec, WeightType};
 use serde_json::Value;
 
 /// The environment that `scripts/setup.sh` makes, with mrm-trace 0.1.23 in it.
 fn peer_python() -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("dwell/venv-peer/bin/python")).filter(|path| path.exists())
+    cached("venv-peer/bin/python")
 }
 
 fn json_of(command: &mut Command) -> Value {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use arrow_array::RecordBatch;
-use common::{Workplace, skip, text_of};
+use common::{Workplace, cached, skip, text_of};
 use dwell_events::engine::KvType;
 use dwell_ggml::ring::Consumer;
 use dwell_ggml::wire::split_frame;
@@ -18,9 +18,7 @@ use dwell_label::{FileTensor, Labelled, Labeller, Output as Rows};
 
 /// Programs of the Debian package that `scripts/fetch-llama-tools.sh` puts into the cache.
 fn llama_tools() -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("dwell/llama-tools/run-llama")).filter(|path| path.exists())
+    cached("llama-tools/run-llama")
 }
 
 fn preload_library() -> PathBuf {

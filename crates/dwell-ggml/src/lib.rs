@@ -39,5 +39,8 @@ pub const RING_DIR_VARIABLE: &str = "DWELL_RING_DIR";
 /// Environment variable with the process id of the observer, without which blocking would be for ever.
 pub const OBSERVER_PID_VARIABLE: &str = "DWELL_OBSERVER_PID";
 
+/// Environment variable that turns the recording of graphs off in the embedded worker; events are still reported.
+pub const UNTRACED_VARIABLE: &str = "DWELL_UNTRACED";
+
 /// Environment variable with the time resolution: `step`, `layer` or `op`.
 pub const RESOLUTION_VARIABLE: &str = "DWELL_TIME_RESOLUTION";

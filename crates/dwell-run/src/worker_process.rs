@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use dwell_events::engine::Job;
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, ring};
+use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, UNTRACED_VARIABLE, ring};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::RunError;
@@ -61,7 +61,7 @@ impl WorkerProcess {
             .stdout(Stdio::null())
             .stderr(log);
         if !is_traced {
-            command.env("DWELL_UNTRACED", "1");
+            command.env(UNTRACED_VARIABLE, "1");
         }
         let mut child = command.spawn().map_err(spawn_error)?;
         give_job(&mut child, job);

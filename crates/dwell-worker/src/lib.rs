@@ -15,11 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, Job, TimeResolution};
 use dwell_ggml::ring::process_exists;
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution};
+use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution, UNTRACED_VARIABLE};
 use dwell_llama::{Hooks, JobObserver};
-
-/// Environment variable that turns the recording of graphs off; events are still reported. It is for comparison.
-pub const UNTRACED_VARIABLE: &str = "DWELL_UNTRACED";
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 

@@ -193,6 +193,13 @@ pub fn text(batch: &RecordBatch, name: &str, row: usize) -> String {
     column.as_string::<i32>().value(row).to_owned()
 }
 
+/// A file that `scripts/setup.sh test` puts into the cache, if it is there.
+pub fn cached(path: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("dwell").join(path)).filter(|path| path.exists())
+}
+
 /// Notes that a test could not run here. The caller returns afterwards; `make test` counts these lines.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIPPED: {test}: {reason}\n");
