@@ -1,0 +1,3 @@
+//! The machine: what it is, what it does meanwhile, and what can be observed on it.
+
+#![forbid(unsafe_code)]

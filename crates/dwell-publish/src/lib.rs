@@ -1,0 +1,3 @@
+//! From a tree of runs to what is published: aggregates, figures, datasets.
+
+#![forbid(unsafe_code)]
