@@ -1,6 +1,7 @@
 //! Takes the tables of a run batch by batch and gives the report.
 
 use arrow_array::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::collector::DwellCollector;
 use crate::definitions::RowOrder;
@@ -15,7 +16,7 @@ use crate::table::{MetricsReport, ObservationWindow};
 use crate::{AnalysisError, Basis, Definitions};
 
 /// What to compute, and how.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Whose definitions to follow.
     pub definitions: Definitions,
@@ -44,8 +45,8 @@ pub struct Analyser {
     trace_rows: u64,
     backward_rows: u64,
     kv_lives: u64,
-    /// Rows that wait to be sorted.
-    waiting: Vec<Access>,
+    /// Rows that wait to be sorted, with their place among rows of the same time.
+    waiting: Vec<(u64, Access)>,
 }
 
 impl Analyser {
@@ -71,7 +72,7 @@ impl Analyser {
     /// Takes rows of `trace`.
     ///
     /// Needs timestamp_ns, address, op_type, region_type and region_id; takes size_bytes (else 1 byte a row), step,
-    /// period and source where they are. Nothing of the batch is taken if there is an error.
+    /// period, source and sample_id where they are. Nothing of the batch is taken if there is an error.
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         let batch = TraceBatch::new(batch, &mut self.names)?;
         let mut basis = self.basis;
@@ -79,6 +80,9 @@ impl Analyser {
             let access = batch.access(row);
             basis = basis.max(access.basis);
             self.push_access(&access);
+            if self.options.row_order == RowOrder::Any {
+                self.waiting.push((self.place(batch.sample_id(row)), access));
+            }
         }
         self.basis = basis;
         Ok(())
@@ -110,8 +114,14 @@ impl Analyser {
             Collector::Dwell(_) => {}
             Collector::MrmTrace(collector) => collector.push(access, is_in_order),
         }
-        if !is_in_order {
-            self.waiting.push(*access);
+    }
+
+    /// Place of the row that was pushed last among rows of the same time: its number in the trace. mrm-trace takes rows
+    /// of the same time as they come.
+    fn place(&self, sample_id: Option<u64>) -> u64 {
+        match self.options.definitions {
+            Definitions::Dwell => sample_id.unwrap_or(self.trace_rows),
+            Definitions::MrmTrace => self.trace_rows,
         }
     }
 
@@ -140,10 +150,14 @@ impl Analyser {
             region_types: Vec::new(),
             regions: Vec::new(),
             mrm_trace: None,
+            lives: Vec::new(),
         };
         match self.collector {
             Collector::Dwell(collector) => {
-                (report.region_types, report.regions) = summarise(*collector, &self.options.thresholds, window_s);
+                let summarised = summarise(*collector, &self.options.thresholds, window_s);
+                report.region_types = summarised.region_types;
+                report.regions = summarised.regions;
+                report.lives = summarised.lives;
             }
             Collector::MrmTrace(collector) => {
                 let (regions, intervals_ns) = collector.finish(&self.names);
@@ -155,11 +169,11 @@ impl Analyser {
         report
     }
 
-    /// Gives the rows that came in any order to the collector by time; equal times keep their order.
+    /// Gives the rows that came in any order to the collector by time.
     fn follow_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|access| access.timestamp_ns);
-        for access in &waiting {
+        waiting.sort_by_key(|(place, access)| (access.timestamp_ns, *place));
+        for (_, access) in &waiting {
             match &mut self.collector {
                 Collector::Dwell(collector) => collector.push(access),
                 Collector::MrmTrace(collector) => collector.follow(access),

@@ -14,6 +14,7 @@ use crate::ranges::{ByteRange, Footprint, RangeSet};
 use crate::reader::{Access, BlockLife};
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{KNOWN_TYPES, known_index};
+use crate::sampling::SamplerTally;
 
 /// Place of the KV cache in [`RegionType::ALL`].
 pub(crate) const KV_CACHE: usize = RegionType::KvCache as usize;
@@ -67,6 +68,7 @@ pub(crate) struct DwellCollector {
     pub(crate) kv_lives: Option<KvLives>,
     /// What the current step touched of the KV cache, if its lives come from elsewhere.
     kv_step: RangeSet,
+    pub(crate) samples: SamplerTally,
 }
 
 impl DwellCollector {
@@ -84,6 +86,9 @@ impl DwellCollector {
         let type_index = known_index(access.region_type);
         let position = self.region(access, type_index);
         self.regions[position].count(access);
+        if access.basis == Basis::Sampled {
+            self.samples.follow(access);
+        }
         self.localities[type_index].follow(access);
         let (window, is_new_window) = self.steps.enter(access.step);
         if is_new_window {
@@ -138,6 +143,10 @@ impl DwellCollector {
         self.steps.close();
         for (life, bytes) in self.lives.open_lives() {
             add_life(&mut self.regions, life, bytes, true);
+            if self.samples.is_sampled() {
+                let samples = u64::from(life.loads) + u64::from(!life.is_inferred);
+                self.regions[life.region as usize].lives.add_samples(samples, bytes);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ impl Csv {
         Self { text: columns.join(",") + "\n" }
     }
 
-    pub(crate) fn line<const N: usize>(&mut self, fields: [String; N]) {
+    pub(crate) fn line(&mut self, fields: &[String]) {
         for (place, field) in fields.iter().enumerate() {
             if place > 0 {
                 self.text.push(',');

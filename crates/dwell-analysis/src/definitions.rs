@@ -1,7 +1,7 @@
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whose definitions the figures follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Definitions {
     /// Byte-exact lives: a byte lives from a store to the last load before the next store of it.
@@ -30,7 +30,8 @@ impl Definitions {
 }
 
 /// How the rows of a trace are ordered when they are pushed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RowOrder {
     /// By time, as collectors write them. Memory is bounded by what is distinct, not by rows.
     ///
@@ -38,7 +39,8 @@ pub enum RowOrder {
     /// counts as none, and the row is counted in [`crate::MetricsReport::backward_rows`].
     #[default]
     Ascending,
-    /// Any. Rows are kept until the end and then sorted, at 48 bytes each.
+    /// Any. Rows are kept until the end and then sorted by time and, where times are equal, by `sample_id`, at 56 bytes
+    /// each. Without a `sample_id`, and by the definitions of mrm-trace, rows of the same time stay as they came.
     Any,
 }
 

@@ -85,6 +85,11 @@ impl Distribution {
         self.largest_seen().map(|_| sum / self.weight() as f64)
     }
 
+    /// The mean value and the weight of each bucket, ascending.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        self.buckets.iter().map(|bucket| (bucket.weighted_sum / bucket.weight as f64, bucket.weight))
+    }
+
     /// The largest value; none without values.
     pub(crate) fn largest_seen(&self) -> Option<u64> {
         (!self.buckets.is_empty()).then_some(self.largest)

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::exact::ExactCounts;
+use crate::histogram::GatheredLives;
 use crate::metrics::inter_access_interval::{self, MrmInterval};
 use crate::metrics::locality::{self, MrmLocalityRegion, MrmLocalitySummary};
 use crate::metrics::read_frequency::{self, MrmReadFrequency};
@@ -69,6 +70,18 @@ impl MrmTraceFrames {
             iai,
             suitability,
         }
+    }
+}
+
+impl MrmTraceFrames {
+    /// The regions of a type as lives, each as heavy as its working set.
+    pub(crate) fn gathered_lives(&self, region_type: &RegionTypeName) -> GatheredLives {
+        let by_region = self.retention_per_region.iter().zip(&self.working_set_per_region);
+        let lives = by_region
+            .filter(|(retention, _)| retention.region_type == *region_type)
+            .map(|(retention, working_set)| (retention.retention_ns as f64, working_set.working_set_bytes))
+            .collect();
+        GatheredLives { region_type: region_type.clone(), lives, never_read_bytes: 0 }
     }
 }
 

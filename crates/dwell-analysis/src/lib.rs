@@ -6,7 +6,7 @@
 //!
 //! [`Definitions::Dwell`] follows every byte from a store to the last load before the next store of it;
 //! [`Definitions::MrmTrace`] computes the figures that mrm-trace 0.1.23 gives for the same trace. `docs/metrics/` has
-//! a page on each metric.
+//! a page on each metric. [`validity`] and [`quality`] judge a run as a whole, [`statistics`] several of them.
 
 #![forbid(unsafe_code)]
 
@@ -20,22 +20,31 @@ mod error;
 mod exact;
 mod frames;
 mod hash;
+mod histogram;
 mod kv_lives;
 mod lives;
+mod metric;
 pub mod metrics;
 mod mrm_rows;
 mod mrm_trace;
+pub mod quality;
 mod ranges;
 mod reader;
 mod region_index;
 mod region_type;
+mod sampling;
+pub mod statistics;
 mod summary;
 mod table;
+pub mod validity;
 
 pub use analyser::{Analyser, Options};
 pub use definitions::{Basis, Definitions, RowOrder};
 pub use error::AnalysisError;
 pub use frames::MrmTraceFrames;
+pub use histogram::HistogramRow;
+pub use metric::Metric;
 pub use metrics::suitability::{SuitabilityClass, SuitabilityThresholds};
 pub use region_type::RegionTypeName;
+pub use sampling::{Estimate, Obstacle};
 pub use table::{MetricsReport, ObservationWindow, RegionRow, RegionTypeRow};

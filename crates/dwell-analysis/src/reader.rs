@@ -25,6 +25,8 @@ pub(crate) struct Access {
     pub(crate) region_type: TypeIndex,
     pub(crate) op_type: OpType,
     pub(crate) basis: Basis,
+    /// Accesses that the row stands for; 0 if that is not known.
+    pub(crate) period: u32,
 }
 
 impl Access {
@@ -43,6 +45,7 @@ pub(crate) struct TraceBatch {
     region_types: Vec<TypeIndex>,
     /// Absent from files of mrm-trace, whose samples say an address only.
     sizes: Option<ScalarBuffer<u64>>,
+    sample_ids: Option<Numbers>,
     steps: Option<Numbers>,
     periods: Option<ScalarBuffer<u64>>,
     is_page_granular: Option<Vec<bool>>,
@@ -64,6 +67,7 @@ impl TraceBatch {
             op_types: texts(required("op_type")?, "op_type", op_type)?,
             region_types: texts(required("region_type")?, "region_type", |name| names.intern(name))?,
             sizes: optional_number("size_bytes")?,
+            sample_ids: batch.column_by_name("sample_id").map(|array| Numbers::new(array, "sample_id")).transpose()?,
             steps: batch.column_by_name("step").map(|array| Numbers::new(array, "step")).transpose()?,
             periods: optional_number("period")?,
             is_page_granular: batch
@@ -89,7 +93,13 @@ impl TraceBatch {
             region_type: self.region_types[row],
             op_type: self.op_types[row],
             basis: self.basis(row),
+            period: self.periods.as_ref().map_or(0, |periods| u32::try_from(periods[row]).unwrap_or(u32::MAX)),
         }
+    }
+
+    /// Which row of its trace it is, where the batch says so.
+    pub(crate) fn sample_id(&self, row: usize) -> Option<u64> {
+        self.sample_ids.as_ref().and_then(|sample_ids| sample_ids.get(row))
     }
 
     fn basis(&self, row: usize) -> Basis {

@@ -5,14 +5,16 @@ use dwell_events::RegionType;
 use crate::Basis;
 use crate::collector::{DwellCollector, KV_CACHE, Region};
 use crate::distribution::Distribution;
+use crate::histogram::GatheredLives;
 use crate::kv_lives::KvTensor;
 use crate::metrics::inter_access_interval;
 use crate::metrics::read_frequency::AccessCounts;
-use crate::metrics::retention::LifeTally;
+use crate::metrics::retention::{LifeTally, Retention};
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::metrics::working_set::WorkingSet;
-use crate::metrics::write_once::StoredBytes;
+use crate::metrics::write_once::{StoredBytes, WriteOnce};
 use crate::ranges::{ByteRange, byte_count, bytes_outside, covered_at_least, page_count};
+use crate::sampling::{not_estimable_retention, not_estimable_write_once};
 use crate::table::{RegionRow, RegionTypeRow};
 
 /// Everything that a row of figures is made of, of one region or of all regions of a type.
@@ -24,6 +26,8 @@ struct Facts {
     intervals_ns: Distribution,
     interval_basis: Basis,
     stored: StoredBytes,
+    /// The lives are those of a table, whatever rows were seen.
+    has_kv_lives: bool,
 }
 
 impl Facts {
@@ -36,6 +40,7 @@ impl Facts {
             intervals_ns: region.intervals_ns.clone(),
             interval_basis: region.basis,
             stored,
+            has_kv_lives: false,
         }
     }
 
@@ -46,6 +51,7 @@ impl Facts {
         self.counts.add(other.counts);
         self.intervals_ns.merge(&other.intervals_ns);
         self.interval_basis = self.interval_basis.max(other.interval_basis);
+        self.has_kv_lives |= other.has_kv_lives;
     }
 
     fn add_kv_tensor(&mut self, tensor: &KvTensor) {
@@ -55,27 +61,64 @@ impl Facts {
         // Only the mean of a block's intervals is known.
         self.interval_basis = Basis::Inferred;
         self.stored.add(tensor.stored_bytes());
+        self.has_kv_lives = true;
+    }
+
+    /// Whether lives were followed along samples.
+    fn is_sampled(&self, collector: &DwellCollector) -> bool {
+        collector.samples.is_sampled() && !self.has_kv_lives
+    }
+
+    fn life_figures(&self, collector: &DwellCollector) -> (Retention, WriteOnce) {
+        if !self.is_sampled(collector) {
+            return (self.lives.figures(self.basis), self.stored.figures(self.basis));
+        }
+        let basis = self.basis.max(Basis::Sampled);
+        match collector.samples.sampler() {
+            Ok(sampler) => (sampler.retention(&self.lives, basis), sampler.write_once(&self.stored, basis)),
+            Err(obstacle) => (not_estimable_retention(obstacle, basis), not_estimable_write_once(basis)),
+        }
+    }
+
+    /// Loads of a byte in one of its lives; none if lives cannot be followed.
+    fn reads_per_life(&self, collector: &DwellCollector) -> Option<f64> {
+        if self.is_sampled(collector) { None } else { self.lives.reads_per_life() }
     }
 }
 
-/// The rows of all regions, by id, and of all region types, by name.
+/// What was gathered, as figures.
+pub(crate) struct Summarised {
+    /// By name.
+    pub(crate) region_types: Vec<RegionTypeRow>,
+    /// By id.
+    pub(crate) regions: Vec<RegionRow>,
+    /// Of the types whose retention is exact.
+    pub(crate) lives: Vec<GatheredLives>,
+}
+
+/// The rows of all regions and of all region types.
 pub(crate) fn summarise(
     mut collector: DwellCollector,
     thresholds: &SuitabilityThresholds,
     window_s: f64,
-) -> (Vec<RegionTypeRow>, Vec<RegionRow>) {
+) -> Summarised {
     collector.close();
     let stored_anywhere =
         covered_at_least(1, collector.regions.iter().flat_map(|region| region.footprint.stored.iter()));
     let (mut facts, unplaced) = region_facts(&collector, &stored_anywhere);
-    let types = (0..RegionType::ALL.len())
+    let types: Vec<TypeFacts> = (0..RegionType::ALL.len())
         .filter_map(|type_index| type_facts(&collector, type_index, &facts, &unplaced, &stored_anywhere))
-        .map(|facts| type_row(&collector, facts, thresholds, window_s))
         .collect();
-    let mut regions: Vec<RegionRow> =
-        collector.regions.iter().zip(facts.drain(..)).map(|(region, facts)| region_row(region, &facts)).collect();
+    let lives = types.iter().filter(|of_type| !of_type.facts.is_sampled(&collector)).map(TypeFacts::lives).collect();
+    let region_types = types.into_iter().map(|of_type| type_row(&collector, of_type, thresholds, window_s)).collect();
+    let mut regions: Vec<RegionRow> = collector
+        .regions
+        .iter()
+        .zip(facts.drain(..))
+        .map(|(region, facts)| region_row(&collector, region, &facts))
+        .collect();
     regions.sort_by(|a, b| (a.region_id, &a.region_type).cmp(&(b.region_id, &b.region_type)));
-    (types, regions)
+    Summarised { region_types, regions, lives }
 }
 
 /// The facts of each region, in the collector's order, and of the KV tensors that lie in no region.
@@ -83,10 +126,8 @@ fn region_facts(collector: &DwellCollector, stored_anywhere: &[ByteRange]) -> (V
     let takes_kv_lives = collector.kv_lives.is_some();
     let own_facts = |region: &Region| {
         let is_replaced = takes_kv_lives && region.type_index == KV_CACHE;
-        Facts::of_region(
-            region,
-            if is_replaced { StoredBytes::default() } else { stored_bytes(region, stored_anywhere) },
-        )
+        let stored = if is_replaced { StoredBytes::default() } else { stored_bytes(region, stored_anywhere) };
+        Facts { has_kv_lives: is_replaced, ..Facts::of_region(region, stored) }
     };
     let mut facts: Vec<Facts> = collector.regions.iter().map(own_facts).collect();
     let mut unplaced = Facts::default();
@@ -125,6 +166,12 @@ struct TypeFacts {
     n_regions: u64,
     touched: Vec<ByteRange>,
     facts: Facts,
+}
+
+impl TypeFacts {
+    fn lives(&self) -> GatheredLives {
+        self.facts.lives.gathered(RegionType::ALL[self.type_index].name().into())
+    }
 }
 
 /// None if the trace has nothing of the type.
@@ -175,16 +222,16 @@ fn type_row(
     window_s: f64,
 ) -> RegionTypeRow {
     let region_type = RegionType::ALL[type_index];
-    let retention = facts.lives.figures(facts.basis);
-    let write_once = facts.stored.figures(facts.basis);
+    let (retention, write_once) = facts.life_figures(collector);
+    let read_frequency = facts.counts.figures(facts.basis, facts.reads_per_life(collector));
     let (step_median_bytes, step_max_bytes) = collector.steps.median_and_max(type_index);
     RegionTypeRow {
         region_type: region_type.name().into(),
         n_regions,
-        suitability: thresholds.rate(region_type, write_once.ratio, &retention, window_s),
+        suitability: thresholds.rate(region_type, &write_once, &retention, &read_frequency, window_s),
         retention,
         write_once,
-        read_frequency: facts.counts.figures(facts.basis, facts.lives.reads_per_life()),
+        read_frequency,
         working_set: WorkingSet {
             basis: facts.basis,
             distinct_bytes: byte_count(&touched),
@@ -197,15 +244,16 @@ fn type_row(
     }
 }
 
-fn region_row(region: &Region, facts: &Facts) -> RegionRow {
+fn region_row(collector: &DwellCollector, region: &Region, facts: &Facts) -> RegionRow {
+    let (retention, write_once) = facts.life_figures(collector);
     RegionRow {
         region_id: region.region_id,
         region_type: RegionType::ALL[region.type_index].name().into(),
         first_seen_ns: Some(region.first_seen_ns),
         last_seen_ns: Some(region.last_seen_ns),
-        retention: facts.lives.figures(facts.basis),
-        write_once: facts.stored.figures(facts.basis),
-        read_frequency: facts.counts.figures(facts.basis, facts.lives.reads_per_life()),
+        retention,
+        write_once,
+        read_frequency: facts.counts.figures(facts.basis, facts.reads_per_life(collector)),
         working_set: WorkingSet {
             basis: facts.basis,
             distinct_bytes: region.footprint.touched.byte_count(),

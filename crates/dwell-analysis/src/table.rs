@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use crate::csv::{Csv, number};
 use crate::frames::MrmTraceFrames;
+use crate::histogram::GatheredLives;
+use crate::metric::{METRICS_COLUMNS, Metric};
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
 use crate::metrics::read_frequency::ReadFrequency;
@@ -12,6 +14,7 @@ use crate::metrics::suitability::Suitability;
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::WriteOnce;
 use crate::region_type::RegionTypeName;
+use crate::sampling::{Estimate, Obstacle};
 use crate::{Basis, Definitions, metrics::NS_PER_S, mrm_rows};
 
 /// From the first to the last row of the trace. What happened outside of it was not seen.
@@ -99,50 +102,10 @@ pub struct MetricsReport {
     pub regions: Vec<RegionRow>,
     /// The tables of mrm-trace, if its definitions were asked for.
     pub mrm_trace: Option<MrmTraceFrames>,
+    /// What the histograms are made of; empty by the definitions of mrm-trace.
+    #[serde(skip)]
+    pub(crate) lives: Vec<GatheredLives>,
 }
-
-/// Columns of [`MetricsReport::metrics_csv`]; the first eleven are those of mrm-trace.
-const METRICS_COLUMNS: [&str; 39] = [
-    "region_type",
-    "n_regions",
-    "retention_p50_s",
-    "retention_p90_s",
-    "retention_p99_s",
-    "retention_mean_s",
-    "write_once_ratio_mean",
-    "reads_per_write_mean",
-    "working_set_mb_total",
-    "unique_pages_total",
-    "suitability",
-    "definitions",
-    "basis",
-    "retention_basis",
-    "write_once_basis",
-    "interval_basis",
-    "window_s",
-    "is_window_limited",
-    "retention_max_s",
-    "life_bytes",
-    "never_read_bytes",
-    "censored_share",
-    "inferred_share",
-    "loads",
-    "stores",
-    "bytes_read",
-    "bytes_written",
-    "read_write_ratio",
-    "distinct_bytes",
-    "step_working_set_median_bytes",
-    "step_working_set_max_bytes",
-    "sequential_share",
-    "same_page_share",
-    "stride_mean_bytes",
-    "stride_median_bytes",
-    "interval_p50_ns",
-    "interval_p90_ns",
-    "interval_p99_ns",
-    "interval_mean_ns",
-];
 
 /// Columns of [`MetricsReport::regions_csv`].
 const REGIONS_COLUMNS: [&str; 25] = [
@@ -179,9 +142,16 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 impl MetricsReport {
     /// `metrics.csv`: one line per region type. A field is empty where there is no figure.
     pub fn metrics_csv(&self) -> String {
-        let mut csv = Csv::new(&METRICS_COLUMNS);
+        self.metrics_csv_of(&Metric::ALL)
+    }
+
+    /// The columns of `metrics.csv` that belong to the metrics, or to none: the type, how the figures were obtained.
+    pub fn metrics_csv_of(&self, metrics: &[Metric]) -> String {
+        let is_chosen = METRICS_COLUMNS.map(|(_, metric)| metric.is_none_or(|metric| metrics.contains(&metric)));
+        let names = METRICS_COLUMNS.map(|(name, _)| name);
+        let mut csv = Csv::new(&chosen(names, is_chosen));
         for row in &self.region_types {
-            csv.line(self.metrics_fields(row));
+            csv.line(&chosen(self.metrics_fields(row), is_chosen));
         }
         csv.text
     }
@@ -190,7 +160,7 @@ impl MetricsReport {
     pub fn regions_csv(&self) -> String {
         let mut csv = Csv::new(&REGIONS_COLUMNS);
         let of_mrm_trace = self.mrm_trace.iter().flat_map(|frames| mrm_rows::regions(frames, self.basis));
-        self.regions.iter().cloned().chain(of_mrm_trace).for_each(|row| csv.line(region_fields(&row)));
+        self.regions.iter().cloned().chain(of_mrm_trace).for_each(|row| csv.line(&region_fields(&row)));
         csv.text
     }
 
@@ -237,8 +207,27 @@ impl MetricsReport {
             number(interval.p90_ns),
             number(interval.p99_ns),
             number(interval.mean_ns),
+            name_of(retention.estimate.map(Estimate::name)),
+            number(retention.p50_low_s),
+            number(retention.p50_high_s),
+            number(retention.p99_low_s),
+            number(retention.p99_high_s),
+            name_of(write_once.estimate.map(Estimate::name)),
+            number(write_once.low),
+            number(write_once.high),
+            name_of(retention.obstacle.map(Obstacle::name)),
         ]
     }
+}
+
+/// The entries that are chosen, in their order.
+fn chosen<T, const N: usize>(entries: [T; N], is_chosen: [bool; N]) -> Vec<T> {
+    entries.into_iter().zip(is_chosen).filter_map(|(entry, is_chosen)| is_chosen.then_some(entry)).collect()
+}
+
+/// The name, or an empty field.
+fn name_of(name: Option<&'static str>) -> String {
+    name.unwrap_or_default().to_owned()
 }
 
 fn region_fields(row: &RegionRow) -> [String; REGIONS_COLUMNS.len()] {

@@ -8,7 +8,7 @@ use arrow_array::{
     ArrayRef, Int64Array, LargeStringArray, NullArray, RecordBatch, StringArray, StringViewArray, UInt32Array,
     UInt64Array,
 };
-use dwell_analysis::{Analyser, AnalysisError, Basis, Definitions, MetricsReport, Options};
+use dwell_analysis::{Analyser, AnalysisError, Basis, Definitions, MetricsReport, Obstacle, Options, SuitabilityClass};
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
 use support::{S, dwell, load, mrm_trace, of_type, store};
 
@@ -46,8 +46,10 @@ fn with(name: &'static str, array: ArrayRef) -> Vec<(&'static str, ArrayRef)> {
 fn rows_without_a_size_are_one_byte_and_without_a_period_sampled() {
     let report = report(foreign()).unwrap();
     let row = of_type(&report, "kv_cache");
-    assert_eq!((row.working_set.distinct_bytes, row.retention.p50_s), (1, Some(1.0)));
-    assert_eq!((row.retention.basis, row.working_set.step_max_bytes), (Basis::Sampled, None));
+    assert_eq!((row.working_set.distinct_bytes, row.working_set.step_max_bytes), (1, None));
+    assert_eq!((row.retention.basis, row.retention.p50_s), (Basis::Sampled, None));
+    assert_eq!(row.retention.obstacle, Some(Obstacle::UnknownPeriod));
+    assert_eq!((row.write_once.ratio, row.suitability.class), (None, SuitabilityClass::NotEstimable));
 }
 
 #[test]

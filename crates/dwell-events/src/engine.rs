@@ -126,6 +126,9 @@ pub enum Action {
         text: String,
         /// Sequences to add it to.
         sequences: Vec<i32>,
+        /// Tokens that the prompt is to have: its text is repeated and then cut. `None` takes it as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fill_to_tokens: Option<u32>,
     },
     /// Decode tokens, one per step and sequence, until all sequences have ended or have this many.
     Generate {

@@ -11,12 +11,14 @@ mod hint;
 mod loss;
 mod phase;
 mod region;
+mod run_kind;
 pub mod schema;
 
 pub use hint::Hint;
 pub use loss::{LossKind, Severity};
 pub use phase::Phase;
 pub use region::{OpType, RegionType};
+pub use run_kind::RunKind;
 
 /// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
 ///

@@ -39,11 +39,13 @@ pub enum LossKind {
     UndecodableRecords,
     /// Process samples that were due but could not be taken.
     MissedSamples,
+    /// Accesses that no rule could label and that were dropped, as the policy for them asks.
+    UnlabelledAccesses,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 13] = [
+    pub const ALL: [LossKind; 14] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -57,6 +59,7 @@ impl LossKind {
         LossKind::Interrupted,
         LossKind::UndecodableRecords,
         LossKind::MissedSamples,
+        LossKind::UnlabelledAccesses,
     ];
 
     /// The name used in the loss table.
@@ -75,6 +78,7 @@ impl LossKind {
             LossKind::Interrupted => "interrupted",
             LossKind::UndecodableRecords => "undecodable_records",
             LossKind::MissedSamples => "missed_samples",
+            LossKind::UnlabelledAccesses => "unlabelled_accesses",
         }
     }
 
@@ -86,7 +90,8 @@ impl LossKind {
             | LossKind::WorkBuffer
             | LossKind::UnalignedOpTimes
             | LossKind::GenericOpRule
-            | LossKind::MissedSamples => Severity::Info,
+            | LossKind::MissedSamples
+            | LossKind::UnlabelledAccesses => Severity::Info,
             LossKind::KvStreamCopy
             | LossKind::UnrecordedGraphs
             | LossKind::ForeignDevice
@@ -125,6 +130,9 @@ impl LossKind {
             LossKind::Interrupted => "the tables hold everything until the interruption",
             LossKind::UndecodableRecords => "these records left no rows; totals are lower bounds",
             LossKind::MissedSamples => "the memory table has gaps at these times",
+            LossKind::UnlabelledAccesses => {
+                "accesses that nothing could label were left out, as asked for; totals do not count them"
+            }
         }
     }
 }

@@ -6,8 +6,10 @@ use super::{NS_PER_S, mean, share};
 use crate::Basis;
 use crate::distribution::Distribution;
 use crate::exact::linear_quantile;
+use crate::histogram::GatheredLives;
 use crate::mrm_trace::RegionFacts;
 use crate::region_type::RegionTypeName;
+use crate::sampling::{Estimate, Obstacle};
 
 /// How long data had to be kept.
 ///
@@ -34,6 +36,18 @@ pub struct Retention {
     pub censored_share: Option<f64>,
     /// Share of the life bytes whose store was not seen; they may be older than the times say.
     pub inferred_share: Option<f64>,
+    /// What the times are worth; none by the definitions of mrm-trace.
+    pub estimate: Option<Estimate>,
+    /// Why they are not estimable, if they are not.
+    pub obstacle: Option<Obstacle>,
+    /// The median is at least this; the median itself if it is exact.
+    pub p50_low_s: Option<f64>,
+    /// The median is at most this.
+    pub p50_high_s: Option<f64>,
+    /// The 99th percentile is at least this.
+    pub p99_low_s: Option<f64>,
+    /// The 99th percentile is at most this.
+    pub p99_high_s: Option<f64>,
 }
 
 /// Lives of one region or type, summed up.
@@ -45,6 +59,8 @@ pub(crate) struct LifeTally {
     never_read_bytes: u64,
     open_bytes: u64,
     inferred_bytes: u64,
+    /// Samples of each life that was open at the end; only of sampled traces.
+    samples: Distribution,
 }
 
 /// One life, as the tally needs it.
@@ -80,6 +96,37 @@ impl LifeTally {
         self.never_read_bytes = self.never_read_bytes.saturating_add(other.never_read_bytes);
         self.open_bytes = self.open_bytes.saturating_add(other.open_bytes);
         self.inferred_bytes = self.inferred_bytes.saturating_add(other.inferred_bytes);
+        self.samples.merge(&other.samples);
+    }
+
+    /// Takes how many samples an open life has.
+    pub(crate) fn add_samples(&mut self, samples: u64, bytes: u64) {
+        self.samples.add(samples, bytes);
+    }
+
+    /// Samples of a life that this share of the bytes of open lives does not exceed.
+    pub(crate) fn samples_of_open_lives(&self, share: f64) -> Option<f64> {
+        self.samples.quantile(share)
+    }
+
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open_bytes
+    }
+
+    /// Bytes of lives that a store ended.
+    pub(crate) fn ended_bytes(&self) -> u64 {
+        self.life_bytes - self.open_bytes
+    }
+
+    /// Retention that this share of the bytes does not exceed.
+    pub(crate) fn retention_ns(&self, share: f64) -> Option<f64> {
+        self.retentions_ns.quantile(share)
+    }
+
+    /// The lives for a histogram.
+    pub(crate) fn gathered(&self, region_type: RegionTypeName) -> GatheredLives {
+        let lives = self.retentions_ns.points().collect();
+        GatheredLives { region_type, lives, never_read_bytes: self.never_read_bytes }
     }
 
     /// Loads of a byte in one of its lives, on average over life bytes.
@@ -88,18 +135,25 @@ impl LifeTally {
     }
 
     pub(crate) fn figures(&self, rows_basis: Basis) -> Retention {
-        let seconds = |share| self.retentions_ns.quantile(share).map(|ns| ns / NS_PER_S);
+        let seconds = |share| self.retention_ns(share).map(|ns| ns / NS_PER_S);
+        let (p50_s, p99_s) = (seconds(0.5), seconds(0.99));
         Retention {
             basis: if self.inferred_bytes > 0 { Basis::Inferred } else { rows_basis },
-            p50_s: seconds(0.5),
+            p50_s,
             p90_s: seconds(0.9),
-            p99_s: seconds(0.99),
+            p99_s,
             mean_s: self.retentions_ns.mean().map(|ns| ns / NS_PER_S),
             max_s: self.retentions_ns.largest_seen().map(|ns| ns as f64 / NS_PER_S),
             life_bytes: Some(self.life_bytes),
             never_read_bytes: Some(self.never_read_bytes),
             censored_share: share(self.open_bytes, self.life_bytes),
             inferred_share: share(self.inferred_bytes, self.life_bytes),
+            estimate: Some(Estimate::Exact),
+            obstacle: None,
+            p50_low_s: p50_s,
+            p50_high_s: p50_s,
+            p99_low_s: p99_s,
+            p99_high_s: p99_s,
         }
     }
 }

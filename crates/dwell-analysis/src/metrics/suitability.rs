@@ -1,13 +1,16 @@
 //! Suitability: whether managed-retention memory could hold a type of region.
 
 use dwell_events::RegionType;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::read_frequency::ReadFrequency;
 use super::retention::Retention;
+use super::write_once::WriteOnce;
 use crate::region_type::RegionTypeName;
+use crate::sampling::Estimate;
 
 /// From which figures on a class is given. A class needs both of its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuitabilityThresholds {
     /// Write-once ratio of `high_mrm`.
     pub high_write_once: f64,
@@ -35,6 +38,8 @@ pub enum SuitabilityClass {
     MediumMrm,
     /// Neither.
     LowMrm,
+    /// Only some accesses were seen, and they do not exclude a better class.
+    NotEstimable,
     /// Not attributed memory, or memory with nothing to rate: no life of it was seen.
     #[default]
     NotRated,
@@ -47,6 +52,7 @@ impl SuitabilityClass {
             SuitabilityClass::HighMrm => "high_mrm",
             SuitabilityClass::MediumMrm => "medium_mrm",
             SuitabilityClass::LowMrm => "low_mrm",
+            SuitabilityClass::NotEstimable => "not_estimable",
             SuitabilityClass::NotRated => "not_rated",
         }
     }
@@ -75,28 +81,42 @@ impl SuitabilityThresholds {
         }
     }
 
+    /// Samples can show that memory is rewritten, never that it is not.
+    fn class_of_sampled(&self, most_write_once: Option<f64>) -> SuitabilityClass {
+        match most_write_once {
+            Some(most) if most < self.high_write_once.min(self.medium_write_once) => SuitabilityClass::LowMrm,
+            _ => SuitabilityClass::NotEstimable,
+        }
+    }
+
     /// `dwell`: unknown memory, and memory of which nothing is known, is not rated.
     pub(crate) fn rate(
         &self,
         region_type: RegionType,
-        write_once: Option<f64>,
+        write_once: &WriteOnce,
         retention: &Retention,
+        read_frequency: &ReadFrequency,
         window_s: f64,
     ) -> Suitability {
-        let not_rated = Suitability { class: SuitabilityClass::NotRated, window_s, is_window_limited: false };
-        let (Some(write_once), Some(p50_s), Some(p99_s)) = (write_once, retention.p50_s, retention.p99_s) else {
-            return not_rated;
-        };
+        let of_class = |class| Suitability { class, window_s, is_window_limited: false };
         if region_type == RegionType::Unknown {
-            return not_rated;
+            return of_class(SuitabilityClass::NotRated);
         }
+        if write_once.estimate != Some(Estimate::Exact) {
+            // Memory that nobody reads is not rated, and nobody was seen to.
+            let is_read = read_frequency.loads > 0;
+            return of_class(self.class_of_sampled(write_once.high.filter(|_| is_read)));
+        }
+        let (Some(write_once), Some(p50_s), Some(p99_s)) = (write_once.ratio, retention.p50_s, retention.p99_s) else {
+            return of_class(SuitabilityClass::NotRated);
+        };
         let class = self.classify(write_once, p50_s, p99_s);
         let has_open_lives = retention.censored_share.is_some_and(|share| share > 0.0);
         let is_out_of_reach = |retention_s| window_s < retention_s || has_open_lives;
         let could_be_high = write_once >= self.high_write_once && is_out_of_reach(self.high_retention_s);
         let could_be_medium = write_once >= self.medium_write_once && is_out_of_reach(self.medium_retention_s);
         let is_window_limited = match class {
-            SuitabilityClass::HighMrm | SuitabilityClass::NotRated => false,
+            SuitabilityClass::HighMrm | SuitabilityClass::NotEstimable | SuitabilityClass::NotRated => false,
             SuitabilityClass::MediumMrm => could_be_high,
             SuitabilityClass::LowMrm => could_be_high || could_be_medium,
         };

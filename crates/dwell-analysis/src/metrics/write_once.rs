@@ -6,6 +6,7 @@ use super::{mean, share};
 use crate::Basis;
 use crate::mrm_trace::RegionFacts;
 use crate::region_type::RegionTypeName;
+use crate::sampling::Estimate;
 
 /// How much of what was stored was stored exactly once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -18,6 +19,12 @@ pub struct WriteOnce {
     pub stored_bytes: Option<u64>,
     /// Of these, bytes stored exactly once.
     pub stored_once_bytes: Option<u64>,
+    /// What the ratio is worth; none by the definitions of mrm-trace.
+    pub estimate: Option<Estimate>,
+    /// The ratio is at least this; the ratio itself if it is exact.
+    pub low: Option<f64>,
+    /// The ratio is at most this.
+    pub high: Option<f64>,
 }
 
 /// Distinct bytes by how often they were stored.
@@ -41,11 +48,15 @@ impl StoredBytes {
     pub(crate) fn figures(&self, rows_basis: Basis) -> WriteOnce {
         let stored = self.seen + self.inferred;
         let once = stored - self.more_than_once;
+        let ratio = share(once, stored);
         WriteOnce {
             basis: if self.inferred > 0 { Basis::Inferred } else { rows_basis },
-            ratio: share(once, stored),
+            ratio,
             stored_bytes: Some(stored),
             stored_once_bytes: Some(once),
+            estimate: Some(Estimate::Exact),
+            low: ratio,
+            high: ratio,
         }
     }
 }

@@ -10,7 +10,7 @@ use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Typ
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::{numbers, words};
-use super::{column, optional, text};
+use super::{Meaning, column, meaning, optional, text};
 use crate::PAGE_SHIFT;
 
 /// Why a life of a block ended.
@@ -127,6 +127,27 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 16] = [
+    meaning("block_id", "", "number of the life, from 0, in the order in which lives ended"),
+    meaning("address", "", "first byte; in a transposed V cache the other bytes are spread behind it"),
+    meaning("address_page", "4 KiB pages", "`address >> 12`"),
+    meaning("write_ns", "ns", "when it was written"),
+    meaning("last_read_ns", "ns", "when it was last read; missing if it never was"),
+    meaning("evict_ns", "ns", "when it was overwritten, rewritten or removed; missing if it stayed until the end"),
+    meaning("total_reads", "", "operations that read it"),
+    meaning("lifetime_ns", "ns", "from `write_ns` to `evict_ns`, or to `last_read_ns` if it was not evicted; 0 if neither is there"),
+    meaning("layer", "", "layer"),
+    meaning("kind", "", "`k` or `v`"),
+    meaning("first_position", "", "position in its sequence when it was written; missing if the collector could not see it"),
+    meaning("positions", "positions", "positions in the block: 1"),
+    meaning("sequence", "", "sequence that wrote it; missing if the program does not report its batches"),
+    meaning("bytes", "bytes", "size of the block"),
+    meaning("cell", "", "cell of the cache, counted over all streams"),
+    meaning("end_cause", "", "`overwritten`, `removed`, `rewritten` (for the same token, by a context shift) or `teardown`"),
+];
 
 /// Gathers lives into batches.
 #[derive(Default)]

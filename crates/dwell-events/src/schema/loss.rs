@@ -7,7 +7,7 @@ use arrow_array::types::UInt64Type;
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::{numbers, words};
-use super::{column, optional, text};
+use super::{Meaning, column, meaning, optional, text};
 use crate::{LossKind, Severity};
 
 /// One kind of loss in one run.
@@ -40,6 +40,18 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 7] = [
+    meaning("kind", "", "what is missing"),
+    meaning("severity", "", "`info`, or `data_loss` if rows that should be there are missing"),
+    meaning("source", "", "collector that counted it"),
+    meaning("count", "", "how often"),
+    meaning("bytes", "bytes", "how many bytes it concerns, where that is known"),
+    meaning("detail", "", "what exactly; of several occurrences, the first"),
+    meaning("advice", "", "what it means for the reader of the tables"),
+];
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[LossRow]) -> RecordBatch {

@@ -9,7 +9,7 @@ use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::{numbers, words};
-use super::{column, optional, text};
+use super::{Meaning, column, meaning, optional, text};
 
 /// One sample of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,6 +78,29 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 18] = [
+    meaning("timestamp_ns", "ns", "when it was sampled"),
+    meaning("label", "", "`worker` runs the model, `observer` watches"),
+    meaning("pid", "", "process id"),
+    meaning("rss_bytes", "bytes", "resident memory"),
+    meaning("vms_bytes", "bytes", "virtual memory"),
+    meaning("pss_bytes", "bytes", "resident memory, shared pages divided among those who share them"),
+    meaning("uss_bytes", "bytes", "resident memory that no other process shares"),
+    meaning("anon_bytes", "bytes", "resident anonymous memory"),
+    meaning("file_bytes", "bytes", "resident file-backed memory, such as mapped weights"),
+    meaning("shmem_bytes", "bytes", "resident shared memory"),
+    meaning("swap_bytes", "bytes", "swapped-out memory"),
+    meaning("threads", "", "threads"),
+    meaning("minor_faults", "", "minor page faults since the process began"),
+    meaning("major_faults", "", "major page faults since the process began"),
+    meaning("read_bytes", "bytes", "bytes read from storage since the process began"),
+    meaning("write_bytes", "bytes", "bytes written to storage since the process began"),
+    meaning("cpu_ns", "ns", "CPU time since the process began, in nanoseconds"),
+    meaning("cpu_pct", "%", "CPU use since the previous sample of the process; 100 is one core"),
+];
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[MemoryRow]) -> RecordBatch {

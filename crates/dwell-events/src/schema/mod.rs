@@ -1,5 +1,6 @@
 //! The tables of a run directory, one file each.
 
+mod column_doc;
 mod columns;
 pub mod kv_block_lifecycle;
 pub mod loss;
@@ -11,6 +12,9 @@ pub mod trace;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
 use arrow_schema::{DataType, Field, SchemaRef};
+
+pub use column_doc::ColumnDoc;
+use column_doc::{Meaning, meaning};
 
 /// A table of a run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -61,6 +65,17 @@ impl Table {
             Table::Tokens => tokens::schema(),
             Table::Memory => memory::schema(),
             Table::Loss => loss::schema(),
+        }
+    }
+
+    fn meanings(self) -> &'static [Meaning] {
+        match self {
+            Table::Trace => &trace::MEANINGS,
+            Table::RegionMap => &region_map::MEANINGS,
+            Table::KvBlockLifecycle => &kv_block_lifecycle::MEANINGS,
+            Table::Tokens => &tokens::MEANINGS,
+            Table::Memory => &memory::MEANINGS,
+            Table::Loss => &loss::MEANINGS,
         }
     }
 }

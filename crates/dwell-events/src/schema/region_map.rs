@@ -10,8 +10,8 @@ use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::{numbers, words};
-use super::{column, optional, text};
-use crate::{PAGE_SHIFT, RegionType};
+use super::{Meaning, column, meaning, optional, text};
+use crate::{OpType, PAGE_SHIFT, RegionType};
 
 /// One region and the sums of the accesses to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,26 @@ pub struct RegionRow {
     pub bytes_read: u64,
     /// Bytes stored, over all accesses.
     pub bytes_written: u64,
-    /// How the bytes came there: `mapped`, `copied`, `repacked` for weights, `computed` for the rest.
+    /// How the bytes came there: `mapped`, `copied`, `repacked` for weights, `computed` for the rest;
+    /// `unknown` where nobody saw it.
     pub origin: &'static str,
     /// Offset of the bytes in the model file, for mapped weights.
     pub file_offset: Option<u64>,
     /// When the memory was given back, if that was seen.
     pub freed_ns: Option<u64>,
+}
+
+impl RegionRow {
+    /// Adds one access to the sums.
+    pub fn add_access(&mut self, op_type: OpType, size_bytes: u64, timestamp_ns: u64) {
+        self.access_count += 1;
+        self.first_seen_ns = self.first_seen_ns.min(timestamp_ns);
+        self.last_seen_ns = self.last_seen_ns.max(timestamp_ns);
+        match op_type {
+            OpType::Load => self.bytes_read = self.bytes_read.saturating_add(size_bytes),
+            OpType::Store => self.bytes_written = self.bytes_written.saturating_add(size_bytes),
+        }
+    }
 }
 
 /// Columns of the table.
@@ -70,6 +84,27 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 16] = [
+    meaning("region_id", "", "number of the region, from 1; numbers of regions that nothing touched are left out"),
+    meaning("region_type", "", "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
+    meaning("page_min", "4 KiB pages", "first page"),
+    meaning("page_max", "4 KiB pages", "last page"),
+    meaning("first_seen_ns", "ns", "time of the first access"),
+    meaning("last_seen_ns", "ns", "time of the last access"),
+    meaning("access_count", "", "rows of `trace` in the region"),
+    meaning("address", "", "first byte"),
+    meaning("size_bytes", "bytes", "bytes of the tensor"),
+    meaning("tensor", "", "its name"),
+    meaning("layer", "", "layer that the name gives"),
+    meaning("bytes_read", "bytes", "bytes loaded, over all accesses"),
+    meaning("bytes_written", "bytes", "bytes stored, over all accesses"),
+    meaning("origin", "", "how the bytes came there: `mapped`, `copied` or `repacked` for weights, `computed` for the rest; `unknown` for regions that rules made"),
+    meaning("file_offset", "bytes", "first byte in the model file; mapped weights only"),
+    meaning("freed_ns", "ns", "when the memory was given back: the beginning of the teardown phase; missing if that was not seen"),
+];
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[RegionRow]) -> RecordBatch {

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::numbers;
-use super::{column, optional};
+use super::{Meaning, column, meaning, optional};
 
 /// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,22 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 11] = [
+    meaning("token_index", "", "number of the token in the run, from 0"),
+    meaning("step", "", "0 for a prompt token and for the token chosen after a prompt; n for the token chosen after decode step n"),
+    meaning("sequence", "", "sequence"),
+    meaning("position", "", "position in the sequence"),
+    meaning("token_id", "", "id in the model's vocabulary"),
+    meaning("text", "", "its text; a character that several tokens make up comes with the last of them"),
+    meaning("is_generated", "", "whether the model chose it"),
+    meaning("begin_ns", "ns", "when the computation began that gave it, or for a prompt token, that consumed it"),
+    meaning("end_ns", "ns", "when that computation had ended"),
+    meaning("rss_bytes", "bytes", "the worker's resident memory in the last process sample before `end_ns`; missing without samples"),
+    meaning("kv_bytes", "bytes", "bytes of all living KV blocks at `end_ns`"),
+];
 
 /// The rows as one batch of the table's schema.
 pub fn batch(rows: &[TokenRow]) -> RecordBatch {

@@ -10,7 +10,7 @@ use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, U
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::{TextBuilder, column, optional, text};
+use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
 
 /// One labelled access.
@@ -84,6 +84,35 @@ pub fn schema() -> SchemaRef {
     });
     SCHEMA.clone()
 }
+
+/// Unit and meaning of each column, in the order of the schema.
+#[rustfmt::skip]
+pub(super) const MEANINGS: [Meaning; 24] = [
+    meaning("run_id", "", "the run"),
+    meaning("sample_id", "", "number of the row, from 0"),
+    meaning("timestamp_ns", "ns", "when the operation that made the access was done; see what a timestamp means"),
+    meaning("phase", "", "`weight_load`, `generation` or `teardown`"),
+    meaning("address", "", "first byte"),
+    meaning("address_page", "4 KiB pages", "`address >> 12`"),
+    meaning("op_type", "", "`load` or `store`"),
+    meaning("symbol", "", "graph operation, such as `MUL_MAT`; for the placing of weights `mmap`, `ggml_backend_tensor_set` or `read`"),
+    meaning("dso", "", "code that made the access: `ggml-cpu`, or `llama` for the placing of weights"),
+    meaning("region_type", "", "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
+    meaning("region_id", "", "row of `region_map` with this id; 0 stands for no region"),
+    meaning("access_latency_ns", "ns", "missing: tensor_ops does not see it"),
+    meaning("cache_level", "", "missing: tensor_ops does not see it"),
+    meaning("numa_node", "", "missing: tensor_ops does not see it"),
+    meaning("cpu_id", "", "missing: tensor_ops does not see it"),
+    meaning("thread_id", "", "thread that computed the graph; its helpers are not told apart. Missing for the placing of weights"),
+    meaning("token_index", "", "row of `tokens` with the token that is being computed; missing in step 0 and where one graph computes several tokens"),
+    meaning("context_tokens", "tokens", "highest position among the tokens of the graph, plus 1; missing where positions are not known"),
+    meaning("size_bytes", "bytes", "bytes from `address` on"),
+    meaning("step", "", "0 for a prompt, n for the n-th decode step of the run; missing outside of a computation"),
+    meaning("tensor", "", "tensor that owns the bytes; for a view, the tensor it is a view of"),
+    meaning("layer", "", "layer that the name of the tensor gives; missing if it gives none"),
+    meaning("source", "", "collector: `tensor_ops`"),
+    meaning("period", "", "accesses that the row stands for: 1 for exact collectors, the sampling period otherwise, 0 where nobody stated it"),
+];
 
 /// Gathers rows into batches and numbers them.
 pub struct TraceBuilder {

@@ -1,0 +1,120 @@
+//! How many bytes lived how long.
+
+use serde::Serialize;
+
+use crate::csv::Csv;
+use crate::metrics::NS_PER_S;
+use crate::region_type::RegionTypeName;
+use crate::table::MetricsReport;
+
+/// Bytes whose lives were about equally long.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HistogramRow {
+    /// The type.
+    pub region_type: RegionTypeName,
+    /// Shortest life of the bin.
+    pub from_s: f64,
+    /// Where the next bin begins; in the last bin the longest life, which is in it.
+    pub to_s: f64,
+    /// Bytes of the lives; a byte counts once for each of its lives.
+    pub bytes: u64,
+}
+
+/// Lives of one region type, gathered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GatheredLives {
+    pub(crate) region_type: RegionTypeName,
+    /// Nanoseconds and bytes.
+    pub(crate) lives: Vec<(f64, u64)>,
+    pub(crate) never_read_bytes: u64,
+}
+
+/// The bins of all types.
+struct Bins {
+    shortest_ns: f64,
+    longest_ns: f64,
+    count: usize,
+}
+
+impl Bins {
+    /// None if no life is longer than 0.
+    fn over<'a>(lives: impl Iterator<Item = &'a (f64, u64)>, count: usize) -> Option<Self> {
+        let (shortest_ns, longest_ns) = lives
+            .map(|&(ns, _)| ns)
+            .filter(|&ns| ns > 0.0)
+            .fold((f64::INFINITY, 0.0f64), |(shortest, longest), ns| (shortest.min(ns), longest.max(ns)));
+        let count = if shortest_ns == longest_ns { 1 } else { count.max(1) };
+        (longest_ns > 0.0).then_some(Self { shortest_ns, longest_ns, count })
+    }
+
+    /// Where a bin begins; the longest life for the one after the last.
+    fn edge_ns(&self, bin: usize) -> f64 {
+        match bin {
+            0 => self.shortest_ns,
+            bin if bin == self.count => self.longest_ns,
+            bin => self.shortest_ns * (self.longest_ns / self.shortest_ns).powf(bin as f64 / self.count as f64),
+        }
+    }
+}
+
+impl MetricsReport {
+    /// How many bytes of each region type lived how long, in `bins` bins of equal ratio from the shortest to the
+    /// longest life of the report.
+    ///
+    /// A first bin from 0 holds the lives of no length and the bytes that were never read: neither had to be kept. The
+    /// bytes of a type add up to its `life_bytes`. By the definitions of mrm-trace a region is one life, as heavy as
+    /// its working set. Types whose retention is not exact have no rows.
+    pub fn retention_histogram(&self, bins: usize) -> Vec<HistogramRow> {
+        let gathered = self.gathered_lives();
+        let Some(bins) = Bins::over(gathered.iter().flat_map(|of_type| &of_type.lives), bins) else {
+            return gathered.iter().map(|of_type| first_bin(of_type, 0.0)).collect();
+        };
+        gathered.iter().flat_map(|of_type| rows_of_type(of_type, &bins)).collect()
+    }
+
+    /// The same as CSV.
+    pub fn retention_histogram_csv(&self, bins: usize) -> String {
+        let mut csv = Csv::new(&["region_type", "from_s", "to_s", "bytes"]);
+        for row in self.retention_histogram(bins) {
+            csv.line(&[
+                row.region_type.to_string(),
+                row.from_s.to_string(),
+                row.to_s.to_string(),
+                row.bytes.to_string(),
+            ]);
+        }
+        csv.text
+    }
+
+    fn gathered_lives(&self) -> Vec<GatheredLives> {
+        match &self.mrm_trace {
+            None => self.lives.clone(),
+            Some(frames) => self.region_types.iter().map(|row| frames.gathered_lives(&row.region_type)).collect(),
+        }
+    }
+}
+
+fn first_bin(of_type: &GatheredLives, to_ns: f64) -> HistogramRow {
+    let of_no_length: u64 = of_type.lives.iter().filter(|(ns, _)| *ns <= 0.0).map(|(_, bytes)| bytes).sum();
+    HistogramRow {
+        region_type: of_type.region_type.clone(),
+        from_s: 0.0,
+        to_s: to_ns / NS_PER_S,
+        bytes: of_type.never_read_bytes + of_no_length,
+    }
+}
+
+fn rows_of_type<'a>(of_type: &'a GatheredLives, bins: &'a Bins) -> impl Iterator<Item = HistogramRow> + 'a {
+    let row = |bin: usize| {
+        let (from_ns, to_ns) = (bins.edge_ns(bin), bins.edge_ns(bin + 1));
+        let is_last = bin + 1 == bins.count;
+        let is_within = |ns: f64| ns >= from_ns && (ns < to_ns || is_last);
+        HistogramRow {
+            region_type: of_type.region_type.clone(),
+            from_s: from_ns / NS_PER_S,
+            to_s: to_ns / NS_PER_S,
+            bytes: of_type.lives.iter().filter(|(ns, _)| is_within(*ns)).map(|(_, bytes)| bytes).sum(),
+        }
+    };
+    std::iter::once(first_bin(of_type, bins.shortest_ns)).chain((0..bins.count).map(row))
+}
