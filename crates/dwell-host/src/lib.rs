@@ -1,3 +1,33 @@
 //! The machine: what it is, what it does meanwhile, and what can be observed on it.
+//!
+//! [`HostFacts`] says what it is, [`Baseline`] what it did before a run, [`SensorThread`] what it did during one,
+//! [`probe_all`] what can be observed on it.
+//! What cannot be read is a [`Sensor`] that says why, never a zero. Linux only.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod baseline;
+mod cpu_list;
+mod cpu_times;
+mod error;
+mod facts;
+mod kept_file;
+mod meminfo;
+mod memory_limit;
+mod pressure;
+mod probes;
+mod root;
+mod sensor;
+mod telemetry;
+
+pub use baseline::Baseline;
+pub use error::HostError;
+pub use facts::{
+    Cache, Container, FrequencyFacts, Gpu, HostFacts, KernelSettings, MemoryFacts, NumaNode, PowerSource, Topology,
+};
+pub use memory_limit::MemoryLimit;
+pub use pressure::{Pressure, Stalls};
+pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names, probe_process};
+pub use root::Root;
+pub use sensor::Sensor;
+pub use telemetry::{Energy, Frequency, SensorSummary, SensorThread, Temperature};

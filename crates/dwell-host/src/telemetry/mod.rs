@@ -1,0 +1,194 @@
+//! What the machine does while a run goes on.
+
+mod energy;
+mod frequency;
+mod range;
+mod temperature;
+mod throttle;
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_times::CpuWatch;
+use crate::error::HostError;
+use crate::pressure::{Pressure, PressureWatch};
+use crate::root::Root;
+use crate::sensor::Sensor;
+
+pub use energy::Energy;
+pub use frequency::Frequency;
+pub use temperature::Temperature;
+
+pub(crate) use energy::{ENABLE_COMMAND, EnergyWatch};
+pub(crate) use frequency::FrequencyWatch;
+pub(crate) use temperature::TemperatureWatch;
+pub(crate) use throttle::ThrottleWatch;
+
+/// What the sensors said over a span of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SensorSummary {
+    /// How long was watched.
+    pub duration_s: f64,
+    /// How often was looked, at the begin and at the end too.
+    pub samples: u64,
+    /// Temperature of the processor package.
+    pub temperature: Sensor<Temperature>,
+    /// Frequency of the processors.
+    pub frequency: Sensor<Frequency>,
+    /// How often the processor slowed itself down because it was hot.
+    pub throttle_events: Sensor<u64>,
+    /// Energy that was used.
+    pub energy: Energy,
+    /// Use of all processors by everything on the machine; 100 is all of them busy.
+    pub cpu_pct: Sensor<f64>,
+    /// Share of the time of all processors that the hypervisor gave to others while they were wanted here.
+    pub steal_pct: Sensor<f64>,
+    /// Stalls over the whole time.
+    pub pressure: Pressure,
+    /// CPU time that the watching took, with finding and opening the files.
+    pub own_cpu_ns: u64,
+}
+
+/// Watches the sensors on a thread of its own. Dropped without [`SensorThread::stop`], it stops all the same.
+pub struct SensorThread {
+    should_stop: Arc<AtomicBool>,
+    /// `None` once joined.
+    thread: Option<JoinHandle<SensorSummary>>,
+}
+
+impl SensorThread {
+    /// Takes the first sample before it returns, then one at every interval.
+    pub fn start(root: &Root, interval: Duration) -> Result<Self, HostError> {
+        if interval.is_zero() {
+            return Err(HostError::ZeroInterval);
+        }
+        let should_stop = Arc::new(AtomicBool::new(false));
+        let watches = Watches::begin(root);
+        let seen = should_stop.clone();
+        let thread = thread::Builder::new()
+            .name("dwell-sensors".to_owned())
+            .spawn(move || watch(watches, interval, &seen))
+            .map_err(|source| HostError::NoThread { source })?;
+        Ok(Self { should_stop, thread: Some(thread) })
+    }
+
+    /// Takes the last sample and says what was seen.
+    pub fn stop(mut self) -> SensorSummary {
+        match self.join() {
+            Some(Ok(summary)) => summary,
+            Some(Err(panic)) => resume_unwind(panic),
+            None => SensorSummary::default(),
+        }
+    }
+
+    fn join(&mut self) -> Option<thread::Result<SensorSummary>> {
+        let thread = self.thread.take()?;
+        self.should_stop.store(true, Ordering::Release);
+        thread.thread().unpark();
+        Some(thread.join())
+    }
+}
+
+impl Drop for SensorThread {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn watch(mut watches: Watches, interval: Duration, should_stop: &AtomicBool) -> SensorSummary {
+    let mut due = Instant::now();
+    loop {
+        // From the first sample on, so that the pace does not drift; what was missed is not made up for.
+        due = (due + interval).max(Instant::now());
+        wait_until(due, should_stop);
+        let is_last = should_stop.load(Ordering::Acquire);
+        watches.look();
+        if is_last {
+            return watches.end();
+        }
+    }
+}
+
+fn wait_until(due: Instant, should_stop: &AtomicBool) {
+    while !should_stop.load(Ordering::Acquire) {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+/// All sensors with their files open.
+pub(crate) struct Watches {
+    begin: Instant,
+    begin_cpu_ns: u64,
+    samples: u64,
+    buffer: Vec<u8>,
+    temperature: TemperatureWatch,
+    frequency: FrequencyWatch,
+    throttle: ThrottleWatch,
+    energy: EnergyWatch,
+    cpu: CpuWatch,
+    pressure: PressureWatch,
+}
+
+impl Watches {
+    /// Opens all that is there and takes the first sample.
+    pub(crate) fn begin(root: &Root) -> Self {
+        let cpu_ns = thread_cpu_ns();
+        let mut buffer = vec![0; 4096];
+        let mut watches = Self {
+            begin: Instant::now(),
+            begin_cpu_ns: 0,
+            samples: 0,
+            temperature: TemperatureWatch::open(root),
+            frequency: FrequencyWatch::open(root),
+            throttle: ThrottleWatch::begin(root),
+            energy: EnergyWatch::begin(root),
+            cpu: CpuWatch::begin(root, &mut buffer),
+            pressure: PressureWatch::begin(root, &mut buffer),
+            buffer,
+        };
+        watches.look();
+        watches.begin_cpu_ns = thread_cpu_ns() - cpu_ns;
+        watches
+    }
+
+    /// Takes a sample of all that is not told by its first and last state alone.
+    pub(crate) fn look(&mut self) {
+        self.temperature.look();
+        self.frequency.look(&mut self.buffer);
+        self.energy.look();
+        self.samples += 1;
+    }
+
+    /// Called on the watching thread, whose CPU time is counted.
+    pub(crate) fn end(mut self) -> SensorSummary {
+        self.cpu.look(&mut self.buffer);
+        let shares = self.cpu.shares();
+        SensorSummary {
+            duration_s: self.begin.elapsed().as_secs_f64(),
+            samples: self.samples,
+            temperature: self.temperature.end(),
+            frequency: self.frequency.end(),
+            throttle_events: self.throttle.end(),
+            energy: self.energy.end(),
+            cpu_pct: shares.clone().map(|(mean, _)| mean.busy_pct),
+            steal_pct: shares.map(|(mean, _)| mean.steal_pct),
+            pressure: self.pressure.end(&mut self.buffer),
+            own_cpu_ns: self.begin_cpu_ns + thread_cpu_ns(),
+        }
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,155 @@
+//! This machine, against what its own tools say.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use dwell_host::{Baseline, HostFacts, Root, SensorThread};
+
+/// What a tool says, or nothing, with a note, where it is not installed.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).env("LC_ALL", "C").output() {
+        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
+        _ => {
+            skip(&format!("dwell-host against {program}"), "it does not run here");
+            None
+        }
+    }
+}
+
+/// Notes that a test could not run here; `make test` counts these lines.
+fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    let Some(path) = std::env::var_os("DWELL_SKIP_LOG") else { return print!("{line}") };
+    let mut log = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    log.write_all(line.as_bytes()).unwrap();
+}
+
+#[test]
+fn processors_and_kernel_are_those_of_the_tools() {
+    let facts = HostFacts::read();
+    if let Some(text) = said("nproc", &[]) {
+        assert_eq!(text.trim(), facts.cpus.to_string());
+    }
+    if let Some(text) = said("uname", &["-r"]) {
+        assert_eq!(text.trim(), facts.kernel);
+    }
+    if let Some(text) = said("uname", &["-m"]) {
+        assert_eq!(text.trim(), facts.architecture);
+    }
+    if let Some(text) = said("getconf", &["PAGESIZE"]) {
+        assert_eq!(text.trim(), facts.page_bytes.to_string());
+    }
+}
+
+#[test]
+fn memory_is_that_of_free() {
+    let Some(text) = said("free", &["-b"]) else { return };
+    let total = |line: &str| {
+        text.lines()
+            .find(|found| found.starts_with(line))
+            .unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let facts = HostFacts::read();
+    assert_eq!(facts.memory_bytes, Some(total("Mem:")));
+    assert_eq!(facts.memory.swap_bytes.available(), Some(&total("Swap:")));
+}
+
+#[test]
+fn topology_is_that_of_lscpu() {
+    let Some(text) = said("lscpu", &["-p=CPU,CORE,SOCKET,NODE"]) else { return };
+    let rows: Vec<Vec<&str>> =
+        text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect()).collect();
+    let distinct = |column: usize| {
+        rows.iter().map(|row| row[column]).filter(|id| !id.is_empty()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let topology = HostFacts::read().topology;
+    let topology = topology.available().unwrap();
+    assert_eq!(topology.threads as usize, rows.len());
+    assert_eq!(topology.cores as usize, distinct(1));
+    assert_eq!(topology.sockets as usize, distinct(2));
+    assert_eq!(topology.numa_nodes.len(), distinct(3));
+}
+
+#[test]
+fn caches_are_those_of_lscpu() {
+    let Some(text) = said("lscpu", &["-C=NAME,ONE-SIZE,TYPE,LEVEL", "-B"]) else { return };
+    let mut expected: Vec<(String, String, String)> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .map(|cells| (cells[3].clone(), cells[2].clone(), cells[1].clone()))
+        .collect();
+    expected.sort();
+    let topology = HostFacts::read().topology;
+    let mut found: Vec<(String, String, String)> = topology
+        .available()
+        .unwrap()
+        .caches
+        .iter()
+        .map(|cache| (cache.level.to_string(), cache.kind.clone(), cache.size_bytes.to_string()))
+        .collect();
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn facts_survive_being_written_and_read() {
+    let facts = HostFacts::read();
+    let json = serde_json::to_string(&facts).unwrap();
+    assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);
+    assert_eq!(HostFacts::read().machine_id, facts.machine_id);
+}
+
+#[test]
+fn a_record_from_before_the_new_facts_is_still_read() {
+    let old =
+        r#"{"cpu_model":"x","cpus":2,"memory_bytes":1,"page_bytes":4096,"kernel":"6","os":null,"architecture":"y"}"#;
+    let facts: HostFacts = serde_json::from_str(old).unwrap();
+    assert_eq!(facts.cpus, 2);
+    assert_eq!(facts.topology.reason(), Some("not recorded"));
+}
+
+#[test]
+fn a_busy_processor_shows_in_the_baseline() {
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let busy = std::thread::spawn(move || while !seen.load(std::sync::atomic::Ordering::Relaxed) {});
+    let baseline = Baseline::measure(Duration::from_millis(400), Duration::from_millis(100), &AtomicBool::new(false));
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    busy.join().unwrap();
+    let mean_pct = *baseline.cpu_mean_pct.available().unwrap();
+    let max_pct = *baseline.cpu_max_pct.available().unwrap();
+    assert!(mean_pct > 0.0 && mean_pct <= 100.0, "{baseline:?}");
+    assert!(max_pct + 1e-9 >= mean_pct && max_pct <= 100.0, "{baseline:?}");
+    assert!(baseline.intervals >= 1);
+    assert!(baseline.tasks_running.available().is_some_and(|&tasks| tasks >= 1));
+    assert!(baseline.memory_available_bytes.available() <= baseline.memory_total_bytes.available());
+}
+
+#[test]
+fn every_sensor_of_this_machine_has_a_value_or_a_reason() {
+    let thread = SensorThread::start(&Root::default(), Duration::from_millis(10)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let summary = thread.stop();
+    assert!(summary.samples >= 2, "{summary:?}");
+    assert!(summary.own_cpu_ns > 0);
+    let reasons = [
+        summary.temperature.reason(),
+        summary.frequency.reason(),
+        summary.throttle_events.reason(),
+        summary.energy.package_joules.reason(),
+    ];
+    assert!(
+        reasons.iter().flatten().all(|reason| reason.contains('/')),
+        "a reason names what was looked for: {reasons:?}"
+    );
+}
