@@ -214,6 +214,19 @@ pub enum EngineError {
         /// The sequence.
         sequence: i32,
     },
+    /// A prompt is to have fewer tokens than what is around its text, or its text has none.
+    #[error(
+        "filling a prompt to {wanted} tokens: {around} are around the text and the text has {text}, room for at least \
+         1 of them is needed"
+    )]
+    FillTooShort {
+        /// Tokens that the prompt is to have.
+        wanted: usize,
+        /// Tokens of the beginning and of the chat template.
+        around: usize,
+        /// Tokens of the text.
+        text: usize,
+    },
     /// The prompt does not fit.
     #[error(
         "processing a prompt for {sequences} sequence(s): {needed} positions are needed, {available} of \

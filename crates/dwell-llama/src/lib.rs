@@ -11,6 +11,7 @@ mod check;
 mod context;
 mod coverage;
 mod error;
+mod fill;
 mod generate;
 mod hints;
 mod job;

@@ -6,7 +6,7 @@ use crate::cells::Need;
 use crate::context::Decoded;
 use crate::sequence::Next;
 use crate::session::{Outcome, PROMPT_STEP, Session};
-use crate::{EngineError, JobObserver};
+use crate::{EngineError, JobObserver, fill};
 
 /// Tokens of a sequence that wait to be computed.
 struct Queue {
@@ -27,11 +27,17 @@ struct Output {
     sequence: i32,
 }
 
+/// The same need of each sequence.
+fn needs(sequences: &[i32], tokens: usize) -> Vec<Need> {
+    sequences.iter().map(|&sequence| Need { sequence, tokens }).collect()
+}
+
 impl Session<'_> {
-    /// Adds a text to the end of these sequences and processes it.
+    /// Adds a text to the end of these sequences, repeated to this many tokens if that is given, and processes it.
     pub(crate) fn prompt(
         &mut self,
         text: &str,
+        fill_to_tokens: Option<u32>,
         sequences: &[i32],
         observer: &mut dyn JobObserver,
     ) -> Result<Outcome, EngineError> {
@@ -46,7 +52,14 @@ impl Session<'_> {
             if group.is_empty() {
                 continue;
             }
-            let tokens = self.tokenizer.tokenize(&wrapped, is_start)?;
+            let tokens = match fill_to_tokens {
+                Some(wanted) => {
+                    // Before the tokens are made: there can be billions.
+                    self.check_fits_empty_context(&needs(&group, wanted as usize))?;
+                    fill::filled(&self.tokenizer, text, &wrapped, is_start, wanted as usize)?
+                }
+                None => self.tokenizer.tokenize(&wrapped, is_start)?,
+            };
             observer.event(EngineEvent::Prompt { tokens: self.tokenizer.with_texts(&tokens) });
             if self.process(&tokens, &group, observer)? == Outcome::Interrupted {
                 return Ok(Outcome::Interrupted);

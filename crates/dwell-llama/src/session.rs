@@ -108,7 +108,9 @@ impl<'model> Session<'model> {
 
     fn act(&mut self, action: &Action, observer: &mut dyn JobObserver) -> Result<Outcome, EngineError> {
         match action {
-            Action::Prompt { text, sequences } => self.prompt(text, sequences, observer),
+            Action::Prompt { text, sequences, fill_to_tokens } => {
+                self.prompt(text, *fill_to_tokens, sequences, observer)
+            }
             Action::Generate { max_tokens, sequences } => self.generate(*max_tokens, sequences, observer),
             &Action::Remove { sequence, from, to } => self.remove(sequence, from, to, observer),
             &Action::Copy { source, target } => self.copy(source, target, observer),

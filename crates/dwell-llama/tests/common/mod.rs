@@ -71,7 +71,11 @@ pub fn options(model: &Path) -> EngineOptions {
 }
 
 pub fn prompt(text: &str, sequences: &[i32]) -> Action {
-    Action::Prompt { text: text.to_owned(), sequences: sequences.to_vec() }
+    Action::Prompt { text: text.to_owned(), sequences: sequences.to_vec(), fill_to_tokens: None }
+}
+
+pub fn filled_prompt(text: &str, sequences: &[i32], tokens: u32) -> Action {
+    Action::Prompt { text: text.to_owned(), sequences: sequences.to_vec(), fill_to_tokens: Some(tokens) }
 }
 
 pub fn generate(max_tokens: u32, sequences: &[i32]) -> Action {

@@ -1,0 +1,162 @@
+//! The table of keys, the values, the JSON Schema and the documentation say the same.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::{LEAST, experiment, refused, root, shipped};
+use dwell_config::{Key, Kind, json_schema, keys, prompt_keys};
+use serde_json::{Value, json};
+
+fn paths() -> BTreeSet<String> {
+    keys().iter().map(|key| key.path.to_owned()).collect()
+}
+
+/// Paths of the leaves of the schema.
+fn schema_paths(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        assert_eq!(schema["additionalProperties"], json!(false), "{path}");
+        for (name, child) in properties {
+            let dot = if path.is_empty() { "" } else { "." };
+            schema_paths(child, &format!("{path}{dot}{name}"), paths);
+        }
+    } else if schema.pointer("/items/properties").is_some() {
+        schema_paths(&schema["items"], &format!("{path}[]"), paths);
+    } else {
+        assert!(schema["description"].is_string(), "{path} has no description");
+        paths.insert(path.to_owned());
+    }
+}
+
+/// Paths of the leaves of an experiment.
+fn value_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, child) in object {
+                let dot = if path.is_empty() { "" } else { "." };
+                value_paths(child, &format!("{path}{dot}{name}"), paths);
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().for_each(|item| value_paths(item, &format!("{path}[]"), paths));
+        }
+        _ => _ = paths.insert(path.to_owned()),
+    }
+}
+
+#[test]
+fn the_schema_has_every_key_and_no_other() {
+    let mut found = BTreeSet::new();
+    schema_paths(&json_schema(), "", &mut found);
+    assert_eq!(found, paths());
+}
+
+#[test]
+fn an_experiment_has_every_key_and_no_other() {
+    let mut found = BTreeSet::new();
+    value_paths(&serde_json::to_value(experiment(LEAST)).unwrap(), "", &mut found);
+    assert_eq!(found, paths());
+}
+
+/// A file that sets one key of a section to a text.
+fn with_value(key: &Key, value: &str) -> String {
+    if let Some(name) = key.path.strip_prefix("models[].") {
+        return format!("experiment: {{name: x}}\nmodels: [{{id: a, path: a, {name}: {value}}}]\n");
+    }
+    let mut text = LEAST.to_owned();
+    let mut names = key.path.split('.').peekable();
+    for depth in 0.. {
+        let Some(name) = names.next() else { break };
+        let end = if names.peek().is_some() { "\n".to_owned() } else { format!(" {value}\n") };
+        text += &format!("{}{name}:{end}", "  ".repeat(depth));
+    }
+    text
+}
+
+#[test]
+fn every_choice_of_every_key_is_accepted_and_no_other() {
+    let mut choices = 0;
+    for key in keys() {
+        let (values, is_list) = match key.kind {
+            Kind::Choice(values) => (values, false),
+            Kind::List(Kind::Choice(values), _) => (*values, true),
+            _ => continue,
+        };
+        let written = |value: &str| if is_list { format!("[{value}]") } else { value.to_owned() };
+        for value in values {
+            experiment(&with_value(key, &written(value)));
+            choices += 1;
+        }
+        assert_eq!(refused(&with_value(key, &written("surely-not"))).problems.len(), 1);
+    }
+    assert!(choices > 50);
+}
+
+/// Rows of the tables of a page whose first cell is a path, without their marks.
+fn documented(page: &str, keys: &[Key]) -> Vec<[String; 4]> {
+    let cells = |line: &str| {
+        let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+        <[String; 4]>::try_from(cells).ok()
+    };
+    let is_key = |row: &[String; 4]| row[0].starts_with('`') && (row[0].contains('.') || keys.len() < 10);
+    page.lines().filter(|line| line.starts_with('|')).filter_map(cells).filter(is_key).collect()
+}
+
+fn rows(keys: &[Key], prefix: &str) -> Vec<[String; 4]> {
+    let row = |key: &Key| {
+        let path = key.path.strip_prefix(prefix).unwrap_or(key.path);
+        [format!("`{path}`"), key.type_text(), key.default_text(), key.effect.to_owned()]
+    };
+    keys.iter().map(row).collect()
+}
+
+fn table(rows: &[[String; 4]]) -> String {
+    rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect()
+}
+
+#[test]
+fn the_documentation_of_experiments_has_every_key_and_no_other() {
+    let page = shipped("docs/formats/experiment.md");
+    let wanted = rows(keys(), "");
+    assert!(documented(&page, keys()) == wanted, "docs/formats/experiment.md needs the rows\n{}", table(&wanted));
+}
+
+#[test]
+fn the_documentation_of_prompts_has_every_key_and_no_other() {
+    let page = shipped("docs/prompts.md");
+    let wanted = rows(prompt_keys(), "[].");
+    assert!(documented(&page, prompt_keys()) == wanted, "docs/prompts.md needs the rows\n{}", table(&wanted));
+}
+
+#[test]
+fn a_validator_of_json_schema_agrees_on_the_shipped_files() {
+    const SCRIPT: &str = "\
+import json, pathlib, sys
+import jsonschema, yaml
+schema = json.load(sys.stdin)
+jsonschema.Draft202012Validator.check_schema(schema)
+validator = jsonschema.Draft202012Validator(schema)
+for name in ('default_experiment', 'kv_cache_study', 'tiny_experiment'):
+    document = yaml.safe_load(pathlib.Path(sys.argv[1], 'config', name + '.yaml').read_text())
+    validator.validate(document)
+    for break_it in (lambda d: d.update(sweeps={}), lambda d: d['sweep'].update(context_lengths=[]),
+                     lambda d: d['models'][0].pop('id'), lambda d: d.update(analyser={'bins': 1})):
+        broken = json.loads(json.dumps(document))
+        break_it(broken)
+        assert not validator.is_valid(broken), (name, broken)
+";
+    let can_run = Command::new("python3").args(["-c", "import jsonschema, yaml"]).stderr(Stdio::null()).status();
+    if !can_run.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "SKIPPED a_validator_of_json_schema_agrees_on_the_shipped_files: no python3 with jsonschema and yaml"
+        );
+        return;
+    }
+    let mut python = Command::new("python3").args(["-c", SCRIPT]).arg(root()).stdin(Stdio::piped()).spawn().unwrap();
+    python.stdin.take().unwrap().write_all(json_schema().to_string().as_bytes()).unwrap();
+    assert!(python.wait().unwrap().success());
+}

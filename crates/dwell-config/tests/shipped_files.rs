@@ -1,0 +1,42 @@
+//! The files below `config` are what they say.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{experiment, parsed, shipped};
+use dwell_config::{RunKind, parse_prompts};
+
+const EXPERIMENTS: [&str; 3] = ["default_experiment", "kv_cache_study", "tiny_experiment"];
+
+#[test]
+fn every_shipped_experiment_is_accepted_and_planned() {
+    for name in EXPERIMENTS {
+        let parsed = parsed(&shipped(&format!("config/{name}.yaml")));
+        assert_eq!(parsed.notes, [], "{name}");
+        let plan = parsed.experiment.plan(2).unwrap();
+        assert_eq!(plan.runs.len() as u128, parsed.experiment.run_count());
+        assert!(!plan.runs.is_empty());
+    }
+}
+
+#[test]
+fn every_shipped_prompt_file_is_accepted_and_there() {
+    for name in EXPERIMENTS {
+        let Some(file) = experiment(&shipped(&format!("config/{name}.yaml"))).prompts.file() else { continue };
+        let path = Path::new("config").join(file);
+        let prompts = parse_prompts(&shipped(path.to_str().unwrap()), &path).unwrap();
+        assert!(!prompts.is_empty());
+    }
+}
+
+#[test]
+fn the_tiny_experiment_has_the_runs_that_tests_count_on() {
+    let plan = experiment(&shipped("config/tiny_experiment.yaml")).plan(2).unwrap();
+    // 2 models, 2 contexts, 2 types, each with 1 warm-up and 2 repetitions.
+    assert_eq!(plan.runs.len(), 2 * 2 * 2 * 3);
+    let warmups = plan.runs.iter().filter(|run| matches!(run.kind, RunKind::Warmup(_))).count();
+    assert_eq!(warmups, 8);
+}
