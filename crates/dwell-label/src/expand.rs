@@ -12,6 +12,7 @@ use crate::labeller::{DSO, Output, SOURCE};
 use crate::loss_count::LossCount;
 use crate::ranges::{ByteRange, Layout, join};
 use crate::regions::Regions;
+use crate::rule_stage::{RuleStage, emit};
 
 /// What is the same for all rows of a step.
 pub struct StepFacts {
@@ -65,6 +66,7 @@ pub struct Expansion<'a> {
     pub regions: &'a mut Regions,
     pub kv: &'a mut KvCaches,
     pub loss: &'a mut LossCount,
+    pub rules: Option<&'a mut RuleStage>,
     pub facts: &'a StepFacts,
     pub out: &'a mut Output,
 }
@@ -195,8 +197,7 @@ impl Expansion<'_> {
     ) {
         let region = &operand.region;
         for range in ranges {
-            self.regions.count(region.id, op_type, range.size_bytes, timestamp_ns);
-            self.out.trace.push(&TraceRow {
+            let row = TraceRow {
                 timestamp_ns,
                 phase: self.facts.phase,
                 address: range.address,
@@ -214,7 +215,8 @@ impl Expansion<'_> {
                 layer: region.layer,
                 source: SOURCE,
                 period: 1,
-            });
+            };
+            emit(row, self.rules.as_deref_mut(), self.regions, self.loss, self.out);
         }
     }
 }

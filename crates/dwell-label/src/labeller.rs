@@ -16,6 +16,8 @@ use crate::expand::{Expansion, StepFacts};
 use crate::kv::KvCaches;
 use crate::loss_count::LossCount;
 use crate::regions::Regions;
+use crate::rule_stage::{RuleStage, emit};
+use crate::rules::{RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::sequences::PendingTokens;
 use crate::token_log::TokenLog;
 
@@ -97,6 +99,8 @@ pub struct Labelled {
     pub graphs: u64,
     /// Computations of them.
     pub steps: u64,
+    /// First access that nothing could label, with [`UnknownPolicy::Error`].
+    pub unlabelled: Option<UnlabelledAccess>,
 }
 
 /// Turns the frames of one process into rows.
@@ -116,6 +120,7 @@ pub struct Labeller {
     last_time_ns: u64,
     graph_count: u64,
     step_count: u64,
+    rules: Option<Box<RuleStage>>,
 }
 
 impl Labeller {
@@ -137,7 +142,20 @@ impl Labeller {
             last_time_ns: 0,
             graph_count: 0,
             step_count: 0,
+            rules: None,
         }
+    }
+
+    /// Asks rules about every access before it becomes a row: about those whose owner is not known, and, by rules that
+    /// apply to all, about the others. The lives of KV blocks stay those of the engine's cache.
+    pub fn with_rules(mut self, rules: RuleSet, policy: UnknownPolicy) -> Self {
+        self.rules = Some(Box::new(RuleStage::new(rules, policy)));
+        self
+    }
+
+    /// First access so far that nothing could label, with [`UnknownPolicy::Error`].
+    pub fn unlabelled(&self) -> Option<&UnlabelledAccess> {
+        self.rules.as_ref()?.unlabelled.as_ref()
     }
 
     /// Takes in one frame. A record that cannot be decoded is counted as lost and does not stop the rest.
@@ -237,9 +255,10 @@ impl Labeller {
         timestamp_ns: u64,
         out: &mut Output,
     ) {
-        self.regions.count(region_id, OpType::Store, size_bytes, timestamp_ns);
-        let row = self.regions.row_mut(region_id);
-        out.trace.push(&TraceRow {
+        self.regions.set_placed(region_id);
+        let region = self.regions.row_mut(region_id);
+        let (tensor, layer) = (region.tensor.clone(), region.layer);
+        let row = TraceRow {
             timestamp_ns,
             phase: Phase::WeightLoad,
             address,
@@ -253,11 +272,12 @@ impl Labeller {
             token_index: None,
             context_tokens: None,
             step: None,
-            tensor: &row.tensor,
-            layer: row.layer,
+            tensor: &tensor,
+            layer,
             source: SOURCE,
             period: 1,
-        });
+        };
+        emit(row, self.rules.as_deref_mut(), &mut self.regions, &mut self.loss, out);
     }
 
     /// Expands one computation. False if its graph is not known.
@@ -299,8 +319,14 @@ impl Labeller {
                 format!("{found} calls for {expected} operations in the first such step")
             });
         }
-        let mut expansion =
-            Expansion { regions: &mut self.regions, kv: &mut self.kv, loss: &mut self.loss, facts: &facts, out };
+        let mut expansion = Expansion {
+            regions: &mut self.regions,
+            kv: &mut self.kv,
+            loss: &mut self.loss,
+            rules: self.rules.as_deref_mut(),
+            facts: &facts,
+            out,
+        };
         expansion.run(graph, step, &captures);
         self.loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
         if graph.result_bytes > 0 {
@@ -374,6 +400,7 @@ impl Labeller {
             hello: self.hello,
             graphs: self.graph_count,
             steps: self.step_count,
+            unlabelled: self.rules.and_then(|rules| rules.unlabelled),
         }
     }
 }

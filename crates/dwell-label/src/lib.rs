@@ -7,6 +7,9 @@
 //!                     └─ engine events ─▶ phases, tokens, sequences
 //! ```
 //!
+//! Accesses that come without a label are labelled by [`rules`]: those of a collector that sees functions and addresses
+//! but no buffers, and those of a graph that nobody knows the owner of.
+//!
 //! It opens no file, starts no thread and reads no clock: the same frames always give the same rows, whether they come
 //! from a running worker or from a raw stream of last year.
 
@@ -19,8 +22,11 @@ mod labeller;
 mod loss_count;
 mod ranges;
 mod regions;
+mod rule_stage;
+pub mod rules;
 mod sequences;
 mod token_log;
 mod touch;
 
 pub use labeller::{FileTensor, Labelled, Labeller, Outcome, Output, PhaseSpan};
+pub use rules::{RuleLabeller, RuleSet, RulesError, UnknownPolicy, UnlabelledAccess};

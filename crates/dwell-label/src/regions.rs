@@ -1,6 +1,6 @@
 //! The regions of a run: which tensor at which address, and the sums of the accesses to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dwell_events::schema::region_map::RegionRow;
@@ -33,6 +33,7 @@ pub struct RegionLabel {
 pub struct Regions {
     rows: Vec<RegionRow>,
     by_place: HashMap<(RegionType, String, u64), u32>,
+    placed: HashSet<u32>,
 }
 
 /// Whose memory a tensor that owns its memory lies in.
@@ -81,21 +82,28 @@ impl Regions {
         &mut self.rows[id as usize - 1]
     }
 
+    /// Says that the content of a region is in place, whatever rules call the access that put it there.
+    pub fn set_placed(&mut self, id: u32) {
+        self.placed.insert(id);
+    }
+
     /// Whether anything was stored to a region yet.
     pub fn is_written(&self, id: u32) -> bool {
-        self.rows[id as usize - 1].bytes_written > 0
+        self.rows[id as usize - 1].bytes_written > 0 || self.placed.contains(&id)
     }
 
     /// Adds one access to the sums.
     pub fn count(&mut self, id: u32, op_type: OpType, size_bytes: u64, timestamp_ns: u64) {
-        let row = self.row_mut(id);
-        row.access_count += 1;
-        row.first_seen_ns = row.first_seen_ns.min(timestamp_ns);
-        row.last_seen_ns = row.last_seen_ns.max(timestamp_ns);
-        match op_type {
-            OpType::Load => row.bytes_read = row.bytes_read.saturating_add(size_bytes),
-            OpType::Store => row.bytes_written = row.bytes_written.saturating_add(size_bytes),
-        }
+        self.row_mut(id).add_access(op_type, size_bytes, timestamp_ns);
+    }
+
+    /// The region of the accesses to a region that are of another type than it is, by rules.
+    pub fn split(&mut self, id: u32, region_type: RegionType) -> u32 {
+        let whole = self.row_mut(id).clone();
+        let part = self.label(region_type, &whole.tensor, whole.address, whole.size_bytes);
+        let row = self.row_mut(part.id);
+        (row.origin, row.file_offset) = (whole.origin, whole.file_offset);
+        part.id
     }
 
     /// The regions that were accessed, all of them given back at `freed_ns`.

@@ -1,0 +1,112 @@
+//! What an access is, from rules, ranges and pages.
+
+use dwell_events::RegionType;
+
+use super::page_types::{PageTypes, Run, neighbours};
+use super::rule::{AppliesTo, RuleSearch};
+use super::{Access, DecidedBy, RuleSet};
+
+/// What an access was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) region_type: RegionType,
+    pub(crate) decided_by: DecidedBy,
+    /// The registered range that says so.
+    pub(crate) range: Option<u32>,
+    /// The region of the page that says so.
+    pub(crate) page_region: Option<u32>,
+}
+
+impl Verdict {
+    fn new(region_type: RegionType, decided_by: DecidedBy) -> Self {
+        Self { region_type, decided_by, range: None, page_region: None }
+    }
+}
+
+/// Decides access after access, in the order of time.
+///
+/// Only accesses that got a type, and memory that was given back, change what it knows. An access that stays unknown
+/// changes nothing, so that dropping it changes nothing either.
+pub(crate) struct Classifier {
+    rules: RuleSet,
+    search: RuleSearch,
+    pages: PageTypes,
+    /// When `pages` last changed; what is there is true from then on, until a range begins or ends.
+    known_until_ns: u64,
+}
+
+impl Classifier {
+    pub(crate) fn new(rules: RuleSet) -> Self {
+        Self { rules, search: RuleSearch::default(), pages: PageTypes::default(), known_until_ns: 0 }
+    }
+
+    pub(crate) fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// The label of an access.
+    pub(crate) fn decide(&mut self, access: &Access<'_>) -> Verdict {
+        let rule = self.search.first_match(self.rules.rules(), access);
+        let is_override = rule.is_some_and(|rule| rule.applies_to == AppliesTo::All);
+        let by_rule = rule.map(|rule| rule.region).filter(|&region| region != RegionType::Unknown);
+        match by_rule {
+            Some(region) if is_override => return Verdict::new(region, DecidedBy::Override),
+            _ if access.region_type != RegionType::Unknown && !is_override => {
+                return Verdict::new(access.region_type, DecidedBy::Input);
+            }
+            _ => {}
+        }
+        if let Some(index) = self.rules.ranges().at(access.address, access.timestamp_ns) {
+            let region = self.rules.ranges().get(index).region;
+            return Verdict { range: Some(index), ..Verdict::new(region, DecidedBy::Range) };
+        }
+        if let Some(region) = by_rule {
+            return Verdict::new(region, DecidedBy::Rule);
+        }
+        match self.run_at(access.address, access.timestamp_ns) {
+            Some(run) => Verdict { page_region: Some(run.region_id), ..Verdict::new(run.region_type, DecidedBy::Page) },
+            None => Verdict::new(RegionType::Unknown, DecidedBy::Nothing),
+        }
+    }
+
+    /// What the pages of an access are from now on. An access that comes late says nothing: later ones have spoken.
+    pub(crate) fn settle(&mut self, access: &Access<'_>, region_type: RegionType, region_id: u32) {
+        if region_type == RegionType::Unknown || self.is_late(access.timestamp_ns) {
+            return;
+        }
+        self.advance(access.timestamp_ns);
+        self.pages.set(access.address, access.end(), region_type, region_id);
+    }
+
+    /// Memory was given back, or handed out anew: what was known of it is over. The regions that lost all of it.
+    pub(crate) fn forget(&mut self, address: u64, size_bytes: u64, time_ns: u64) -> Vec<u32> {
+        self.advance(time_ns.max(self.known_until_ns));
+        let mut cut = self.pages.remove(address, address.saturating_add(size_bytes));
+        cut.retain(|&region| !self.pages.has_any(region));
+        cut
+    }
+
+    /// Whether an access was made before what is known of pages.
+    pub(crate) fn is_late(&self, time_ns: u64) -> bool {
+        time_ns < self.known_until_ns
+    }
+
+    /// What is known of a byte at a time.
+    pub(crate) fn run_at(&self, address: u64, time_ns: u64) -> Option<Run> {
+        let is_over = self.is_late(time_ns) || self.rules.ranges().has_edge(address, self.known_until_ns, time_ns);
+        self.pages.at(address).filter(|_| !is_over)
+    }
+
+    /// What is known of the page of a byte, and of the pages before and after it.
+    pub(crate) fn runs_around(&self, address: u64, time_ns: u64) -> [Option<Run>; 3] {
+        let [before, after] = neighbours(address);
+        [Some(address), before, after].map(|at| at.and_then(|at| self.run_at(at, time_ns)))
+    }
+
+    fn advance(&mut self, time_ns: u64) {
+        for range in self.rules.ranges().edges(self.known_until_ns, time_ns) {
+            self.pages.remove(range.address, range.address.saturating_add(range.size_bytes));
+        }
+        self.known_until_ns = time_ns;
+    }
+}
