@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use dwell_events::{Hint, SCHEMA_VERSION};
 use parquet::errors::ParquetError;
 
+use crate::EXPERIMENTS_DIR;
+
 /// Why something could not be stored or read back.
 ///
 /// `action` is what was being done, in words that begin the message: "writing a raw batch".
@@ -159,6 +161,26 @@ pub enum StoreError {
         path: PathBuf,
     },
 
+    /// `manifest.csv` has columns that are not ours, so it is not changed.
+    #[error("opening a results manifest found {found}, and columns of dwell or mrm-trace were needed: {path:?}")]
+    OtherResultsManifest {
+        /// What its first line holds, in words.
+        found: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A row of `manifest.csv` cannot be read.
+    #[error("reading line {line} of a results manifest found a row that does not fit ({reason}): {path:?}")]
+    UnfitManifestRow {
+        /// Line on which the row begins, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
     /// A name cannot be the name of a directory.
     #[error("naming a run directory found the {what} {name:?}, and one plain file name was needed")]
     UnusableName {
@@ -171,7 +193,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// The variant that fits what the operating system said.
-    pub(crate) fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
+    pub fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
@@ -220,6 +242,12 @@ impl Hint for StoreError {
                 )]
             }
             Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
+            Self::OtherResultsManifest { path, .. } => {
+                vec![format!("if it is not needed there, `mv '{0}' '{0}.other'`; a new one is begun", path.display())]
+            }
+            Self::UnfitManifestRow { line, path, .. } => {
+                vec![format!("look at the line with `sed -n {line}p '{}'` and mend or delete it", path.display())]
+            }
             Self::UnusableName { name, .. } => vec![format!("use `{}`", plain_name(name))],
             _ => Vec::new(),
         }
@@ -240,6 +268,7 @@ fn plain_name(name: &str) -> String {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     match plain.trim_start_matches(['.', '-']) {
         "" => "unnamed".to_owned(),
+        EXPERIMENTS_DIR => format!("{EXPERIMENTS_DIR}_model"),
         rest => rest.to_owned(),
     }
 }

@@ -3,21 +3,26 @@
 //! While a run is recorded, collectors append record batches to `raw/*.arrows` ([`RawWriter`]); a stream cut at
 //! any byte still gives back every whole batch ([`RawReader`]). Afterwards the tables are written from that as
 //! Parquet ([`TableWriter`], [`TableReader`]) and the manifest seals the directory ([`write_manifest`],
-//! [`verify`]). [`RunDir`] knows where each file lies and how far the run has come.
+//! [`verify`]). [`RunDir`] knows where each file lies and how far the run has come. Runs lie in a results directory
+//! ([`runs_under`]) whose `manifest.csv` has one row for each ([`ResultsManifest`]).
 //!
 //! Nothing here knows what a record means: decoding is the business of the crate that wrote it.
 
 #![forbid(unsafe_code)]
 
 mod atomic_file;
+mod compression;
 mod error;
 mod fence;
 mod ipc_message;
 mod manifest;
+mod manifest_row;
 mod memory_csv;
 mod raw_reader;
 mod raw_writer;
 mod records;
+mod results_manifest;
+mod results_tree;
 mod run_dir;
 mod run_id;
 mod run_state;
@@ -27,19 +32,25 @@ mod table_reader;
 mod table_writer;
 mod utc;
 mod verify;
+mod verify_tree;
 
 pub use atomic_file::{AtomicFile, PARTIAL_SUFFIX, write_bytes_atomically, write_json_atomically};
+pub use compression::Compression;
 pub use error::StoreError;
-pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, write_manifest};
+pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, hash_file, write_manifest};
+pub use manifest_row::{MANIFEST_COLUMNS, ManifestColumn, ManifestRow};
 pub use memory_csv::{ClockAnchor, MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
 pub use raw_reader::{RawReader, StreamEnd};
 pub use raw_writer::{RawCompression, RawWriter};
 pub use records::{RecordsBuilder, records_schema};
+pub use results_manifest::{RESULTS_MANIFEST_FILE, ResultsManifest};
+pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kind};
 pub use run_dir::RunDir;
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
 pub use space::{available_bytes, ensure_space};
 pub use table_reader::{TableReader, open_table, open_table_columns};
 pub use table_writer::TableWriter;
-pub use utc::utc_text;
+pub use utc::{unix_secs_now, utc_text};
 pub use verify::{ChangedFile, TableProblem, VerifyReport, verify};
+pub use verify_tree::{ManifestCheck, RunCheck, RunOutcome, TreeReport, verify_tree};

@@ -108,7 +108,7 @@ fn describe(root: &Path, path: String) -> Result<ManifestFile, StoreError> {
 }
 
 /// Size and SHA-256 of a file.
-pub(crate) fn hash_file(path: &Path) -> Result<(u64, String), StoreError> {
+pub fn hash_file(path: &Path) -> Result<(u64, String), StoreError> {
     let hashing = |error| StoreError::from_io("hashing a file", path, error);
     let mut file = File::open(path).map_err(hashing)?;
     let mut hasher = Sha256::new();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
 
+use crate::results_tree::EXPERIMENTS_DIR;
 use crate::run_state::{RunMarker, RunState};
 use crate::{StoreError, new_run_id};
 
@@ -14,6 +15,7 @@ pub(crate) const RAW_DIR: &str = "raw";
 pub(crate) const STATE_FILE: &str = "raw/STATE";
 /// The manifest, relative to the run.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
+const METADATA_FILE: &str = "metadata.json";
 
 /// The directory of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ impl RunDir {
     pub fn create(results_root: &Path, model_id: &str, run_id: &str) -> Result<Self, StoreError> {
         check_name("model id", model_id)?;
         check_name("run id", run_id)?;
+        if model_id == EXPERIMENTS_DIR {
+            return Err(StoreError::UnusableName { what: "model id", name: model_id.to_owned() });
+        }
         let model_dir = results_root.join(model_id);
         let path = model_dir.join(run_id);
         fs::create_dir_all(&model_dir)
@@ -74,7 +79,7 @@ impl RunDir {
         let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path };
         match marker {
             Some(marker) => Ok(Self { model_id: marker.model_id, run_id: marker.run_id, ..from_name }),
-            None if from_name.has_any_table() => Ok(from_name),
+            None if has_any_table(&from_name.path) => Ok(from_name),
             None => Err(StoreError::NotARun { path: from_name.path }),
         }
     }
@@ -111,7 +116,7 @@ impl RunDir {
 
     /// `metadata.json`.
     pub fn metadata_json(&self) -> PathBuf {
-        self.path.join("metadata.json")
+        self.path.join(METADATA_FILE)
     }
 
     /// `manifest.json`.
@@ -152,10 +157,15 @@ impl RunDir {
     pub fn set_state(&self, state: RunState) -> Result<(), StoreError> {
         RunMarker::now(state, &self.model_id, &self.run_id).write(&self.path.join(STATE_FILE))
     }
+}
 
-    fn has_any_table(&self) -> bool {
-        self.metadata_json().is_file() || Table::ALL.iter().any(|&table| self.table(table).is_file())
-    }
+/// Whether a directory looks like that of a run: recorded by dwell, or with metadata or a table of any origin.
+pub(crate) fn is_run(dir: &Path) -> bool {
+    dir.join(STATE_FILE).is_file() || has_any_table(dir)
+}
+
+fn has_any_table(dir: &Path) -> bool {
+    dir.join(METADATA_FILE).is_file() || Table::ALL.iter().any(|table| dir.join(table.file_name()).is_file())
 }
 
 /// Names become directories, so they must not climb or nest, and must not be taken for an option or hidden.

@@ -22,6 +22,16 @@ pub enum RunState {
 }
 
 impl RunState {
+    /// As in `raw/STATE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Recording => "recording",
+            RunState::Building => "building",
+            RunState::Complete => "complete",
+            RunState::Partial => "partial",
+        }
+    }
+
     /// Whether the tables have been built.
     pub fn is_final(self) -> bool {
         matches!(self, RunState::Complete | RunState::Partial)

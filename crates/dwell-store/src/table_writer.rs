@@ -8,9 +8,9 @@ use dwell_events::schema::Table;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 
-use crate::StoreError;
 use crate::atomic_file::{partial_path, rename_durably};
 use crate::table_layout::writer_properties;
+use crate::{Compression, StoreError};
 
 /// Encoded bytes of a row group at which it is written although it has room for more rows.
 const ROW_GROUP_LIMIT_BYTES: usize = 32 << 20;
@@ -28,14 +28,20 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Begins the table; one of the same name is replaced when this one is finished.
+    /// Begins the table, compressed with zstd; one of the same name is replaced when this one is finished.
     pub fn create(dir: &Path, table: Table) -> Result<Self, StoreError> {
+        Self::create_with(dir, table, Compression::default())
+    }
+
+    /// The same with a chosen compression.
+    pub fn create_with(dir: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
         let target = dir.join(table.file_name());
         let partial = partial_path(&target);
         let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a table", &partial, error))?;
         // The Arrow schema in the metadata would make pandas read text as categoricals.
-        let options =
-            ArrowWriterOptions::new().with_properties(writer_properties(table)).with_skip_arrow_metadata(true);
+        let options = ArrowWriterOptions::new()
+            .with_properties(writer_properties(table, compression))
+            .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(file, table.schema(), options)
             .map_err(|error| StoreError::from_parquet("creating a table", &target, error))?;
         Ok(Self { writer, table, target, rows: 0 })

@@ -11,7 +11,7 @@ pub(crate) fn utc_file_name(unix_secs: u64) -> String {
 }
 
 /// Seconds since the epoch.
-pub(crate) fn unix_secs_now() -> u64 {
+pub fn unix_secs_now() -> u64 {
     // A clock before 1970 is a broken clock; the run must still be recorded.
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 use dwell_events::Hint;
 use dwell_events::schema::{Table, memory};
 use dwell_store::{
-    RawCompression, RawReader, RawWriter, RecordsBuilder, StoreError, StreamEnd, TableWriter, records_schema,
-    write_bytes_atomically,
+    ManifestRow, RawCompression, RawReader, RawWriter, RecordsBuilder, ResultsManifest, StoreError, StreamEnd,
+    TableWriter, records_schema, write_bytes_atomically,
 };
 
 /// A file system of 256 KiB; unmounted when dropped.
@@ -103,4 +103,35 @@ fn a_json_file_on_a_full_disk_keeps_its_old_content() {
     assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     assert!(!disk.path("metadata.json.partial").exists());
+}
+
+#[test]
+fn a_results_manifest_on_a_full_disk_stays_as_it_was_and_goes_on_when_there_is_space() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let manifest = ResultsManifest::open(disk.dir.path());
+    // Longer than a page, so that a part of the line finds room.
+    let row = |number: usize| ManifestRow { failure: "x".repeat(6_000), ..named_row(number) };
+    manifest.record(&row(0)).unwrap();
+    std::fs::write(disk.path("ballast"), [0; 180_000]).unwrap();
+    let mut before = Vec::new();
+    let (failed, error) = (1..)
+        .find_map(|number| {
+            before = std::fs::read(manifest.path()).unwrap();
+            manifest.record(&row(number)).err().map(|error| (number, error))
+        })
+        .unwrap();
+    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert!(failed > 2, "some fit");
+    assert!(std::fs::read(manifest.path()).unwrap() == before, "a failed row leaves no trace");
+    let replaced = manifest.record(&ManifestRow { state: "partial".to_owned(), ..row(0) });
+    assert!(matches!(replaced, Err(StoreError::NoSpace { .. })), "{replaced:?}");
+    assert!(std::fs::read(manifest.path()).unwrap() == before, "the old file stays until the new one is whole");
+    std::fs::remove_file(disk.path("ballast")).unwrap();
+    manifest.record(&row(failed)).unwrap();
+    let found: Vec<String> = manifest.rows().unwrap().into_iter().map(|row| row.run_id).collect();
+    assert_eq!(found, (0..=failed).map(|number| named_row(number).run_id).collect::<Vec<_>>());
+}
+
+fn named_row(number: usize) -> ManifestRow {
+    ManifestRow { run_id: format!("run-{number}"), model_id: "model".to_owned(), ..ManifestRow::default() }
 }

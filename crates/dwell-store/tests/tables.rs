@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod common;
+
 use std::fs;
 use std::fs::File;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use arrow_schema::{DataType, Field, Schema};
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::schema::{Table, memory, tokens};
 use dwell_events::{Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
-use dwell_store::{StoreError, TableWriter, open_table, open_table_columns};
+use dwell_store::{Compression, StoreError, TableWriter, open_table, open_table_columns};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
@@ -195,4 +197,48 @@ fn a_changed_byte_in_a_table_never_panics() {
             }
         }
     }
+}
+
+#[test]
+fn a_table_has_the_compression_that_was_asked_for() {
+    for compression in Compression::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        write_compressed(dir.path(), compression);
+        let file = File::open(dir.path().join(Table::Trace.file_name())).unwrap();
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+        let codecs = metadata.row_groups().iter().flat_map(|group| group.columns()).map(|column| column.compression());
+        let name = if compression == Compression::None { "uncompressed" } else { compression.name() };
+        assert!(codecs.clone().count() > 20);
+        for codec in codecs {
+            let codec = codec.to_string().to_lowercase();
+            assert!(codec.starts_with(name), "{codec} instead of {name}");
+        }
+        assert_eq!(
+            open_table(dir.path(), Table::Trace).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
+            1000
+        );
+    }
+}
+
+#[test]
+fn pyarrow_reads_every_compression() {
+    let Some(python) = common::peer_python("pyarrow_reads_every_compression") else { return };
+    let script = "import sys, pyarrow.parquet as parquet\n\
+                  file = parquet.ParquetFile(sys.argv[1])\n\
+                  table = file.read()\n\
+                  print(file.metadata.row_group(0).column(0).compression, table.num_rows, table['size_bytes'][999])";
+    for compression in Compression::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        write_compressed(dir.path(), compression);
+        let path = dir.path().join(Table::Trace.file_name());
+        let printed = common::printed_by(std::process::Command::new(&python).args(["-c", script]).arg(path));
+        let name = if compression == Compression::None { "UNCOMPRESSED" } else { &compression.name().to_uppercase() };
+        assert_eq!(printed, format!("{name} 1000 4096\n"));
+    }
+}
+
+fn write_compressed(dir: &std::path::Path, compression: Compression) {
+    let mut writer = TableWriter::create_with(dir, Table::Trace, compression).unwrap();
+    writer.write(&accesses(&mut TraceBuilder::new("run"), 1000)).unwrap();
+    writer.finish().unwrap();
 }
