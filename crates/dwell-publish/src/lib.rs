@@ -1,3 +1,28 @@
 //! From a tree of runs to what is published: aggregates, figures, datasets.
+//!
+//! [`RunFacts`] is what is read of a run: metadata and figures. [`aggregate`] leaves out the runs that do not count,
+//! groups the others and summarises their figures; [`experiment_figures`] draws them; [`export`] makes a folder that is
+//! ready to be published.
 
 #![forbid(unsafe_code)]
+
+mod aggregate;
+mod dictionary;
+mod error;
+mod exclusion;
+mod export;
+mod facts;
+mod figures;
+mod group;
+pub mod metadata;
+pub mod numbers;
+mod summary_csv;
+
+pub use aggregate::{Aggregate, AggregateOptions, Group, RegionGroup, aggregate};
+pub use dictionary::{DictionaryEntry, data_dictionary};
+pub use error::PublishError;
+pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
+pub use export::{ExportFormat, ExportReport, ExportRequest, export};
+pub use facts::{MetricsLine, RunFacts};
+pub use figures::{experiment_figures, retention_histogram_svg};
+pub use group::GroupKey;

@@ -1,0 +1,236 @@
+//! Runs as groups of repetitions: mean, spread and confidence interval of every figure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dwell_analysis::statistics::Summary;
+use serde::Serialize;
+
+use crate::PublishError;
+use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
+use crate::facts::{MetricsLine, RunFacts};
+use crate::group::{GroupKey, varying_keys};
+
+/// The column of `metrics.csv` with the class rather than a number.
+const SUITABILITY: &str = "suitability";
+
+/// What to aggregate.
+#[derive(Clone, Debug, Default)]
+pub struct AggregateOptions {
+    /// Columns of `metrics.csv`; empty takes all.
+    pub columns: Vec<String>,
+    /// Id or name of the one experiment whose runs are taken.
+    pub experiment: Option<String>,
+    /// Reasons for which runs are not excluded after all.
+    pub include: Vec<ExclusionReason>,
+}
+
+/// What all runs together say.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Aggregate {
+    /// Experiments of the runs that count, by name; empty for runs of their own.
+    pub experiments: BTreeSet<String>,
+    /// Runs that count.
+    pub runs: usize,
+    /// How many of them are of each class of validity.
+    pub validity: BTreeMap<&'static str, usize>,
+    /// Runs that do not count.
+    pub excluded: Vec<Exclusion>,
+    /// Runs that count though they usually would not, because that was asked for.
+    pub included: Vec<Exclusion>,
+    /// Whose definitions the figures follow.
+    pub definitions: BTreeSet<String>,
+    /// How the figures were obtained.
+    pub basis: BTreeSet<String>,
+    /// Repetitions, by key.
+    pub groups: Vec<Group>,
+}
+
+/// Runs with equal keys.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// What they have in common.
+    pub key: GroupKey,
+    /// The runs.
+    pub run_ids: Vec<String>,
+    /// Figures of the runs as a whole: speed, memory, cost of watching.
+    pub figures: BTreeMap<String, Summary>,
+    /// Figures by region type.
+    pub regions: Vec<RegionGroup>,
+}
+
+/// One region type in a group.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionGroup {
+    /// The type.
+    pub region_type: String,
+    /// Columns of `metrics.csv`.
+    pub figures: BTreeMap<String, Summary>,
+    /// How many runs gave each class of suitability.
+    pub suitability: BTreeMap<String, usize>,
+}
+
+impl Group {
+    /// A figure of a region type.
+    pub fn region_figure(&self, region_type: &str, metric: &str) -> Option<&Summary> {
+        self.regions.iter().find(|region| region.region_type == region_type)?.figures.get(metric)
+    }
+}
+
+impl Aggregate {
+    /// Every region type, by name.
+    pub fn region_types(&self) -> BTreeSet<&str> {
+        self.groups.iter().flat_map(|group| &group.regions).map(|region| region.region_type.as_str()).collect()
+    }
+
+    /// Whether some group has one run only, so that nothing is known of its spread.
+    pub fn has_single_runs(&self) -> bool {
+        self.groups.iter().any(|group| group.run_ids.len() == 1)
+    }
+}
+
+impl Aggregate {
+    /// What sets a group apart from the others, in words; the model if there is one group only.
+    pub fn label_of(&self, group: &Group) -> String {
+        let mut places = varying_keys(self.groups.iter().map(|group| &group.key));
+        if places.is_empty() {
+            places.push(0);
+        }
+        group.key.words(&places)
+    }
+
+    /// What all groups have in common, in words.
+    pub fn common_keys(&self) -> String {
+        let varying = varying_keys(self.groups.iter().map(|group| &group.key));
+        let common: Vec<usize> = (0..GroupKey::COLUMNS.len()).filter(|place| !varying.contains(place)).collect();
+        self.groups.first().map_or_else(String::new, |group| group.key.words(&common))
+    }
+
+    /// What a reader of a figure must know: how many runs, which do not count, whose definitions.
+    pub fn caption(&self) -> String {
+        let words = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let single = if self.has_single_runs() { "; a group of one run has none" } else { "" };
+        format!(
+            "Means of {} runs in {} groups with 95 % confidence intervals (Student t){single}; {}. \
+             Definitions of {}; basis {}. All: {}.",
+            self.runs,
+            self.groups.len(),
+            self.exclusions_text(),
+            words(&self.definitions),
+            words(&self.basis),
+            self.common_keys(),
+        )
+    }
+
+    /// Which runs do not count, and which do though they usually do not.
+    pub fn exclusions_text(&self) -> String {
+        let text = exclusions_text(&self.excluded);
+        if self.included.is_empty() {
+            return text;
+        }
+        format!("{text}; taken in on request: {}", reasons_text(&self.included))
+    }
+}
+
+/// Groups the runs that count and summarises their figures.
+pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggregate, PublishError> {
+    let chosen = runs_of_experiment(runs, options.experiment.as_deref())?;
+    let mut aggregate = Aggregate::default();
+    let mut groups: BTreeMap<GroupKey, Vec<&RunFacts>> = BTreeMap::new();
+    for run in chosen {
+        match exclusion_of(run, &options.include) {
+            Some(exclusion) => aggregate.excluded.push(exclusion),
+            None => {
+                aggregate.included.extend(exclusion_of(run, &[]));
+                aggregate.note(run);
+                groups.entry(GroupKey::of(run)).or_default().push(run);
+            }
+        }
+    }
+    aggregate.groups = groups.into_iter().map(|(key, runs)| group(key, &runs, &options.columns)).collect();
+    Ok(aggregate)
+}
+
+/// The runs of one experiment, or all.
+fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Result<Vec<&'a RunFacts>, PublishError> {
+    let Some(wanted) = experiment else { return Ok(runs.iter().collect()) };
+    let chosen: Vec<&RunFacts> = runs.iter().filter(|run| run.is_of(wanted)).collect();
+    if !chosen.is_empty() {
+        return Ok(chosen);
+    }
+    let known: BTreeSet<String> = runs
+        .iter()
+        .filter_map(|run| run.metadata.experiment.as_ref())
+        .map(|experiment| format!("{} ({})", experiment.name, experiment.id))
+        .collect();
+    let known = if known.is_empty() {
+        "runs without an experiment".to_owned()
+    } else {
+        known.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    Err(PublishError::UnknownExperiment { wanted: wanted.to_owned(), known })
+}
+
+impl Aggregate {
+    fn note(&mut self, run: &RunFacts) {
+        self.runs += 1;
+        *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
+        self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.name.clone()));
+        self.definitions.extend(run.definitions().map(str::to_owned));
+        self.basis.extend(run.bases().into_iter().map(str::to_owned));
+    }
+}
+
+fn group(key: GroupKey, runs: &[&RunFacts], columns: &[String]) -> Group {
+    let region_types: BTreeSet<&str> =
+        runs.iter().flat_map(|run| &run.metrics).map(|line| line.region_type.as_str()).collect();
+    let regions = region_types.into_iter().map(|region_type| {
+        let lines: Vec<&MetricsLine> =
+            runs.iter().flat_map(|run| &run.metrics).filter(|line| line.region_type == region_type).collect();
+        region_group(region_type, &lines, columns)
+    });
+    Group {
+        key,
+        run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
+        figures: run_figures(runs),
+        regions: regions.collect(),
+    }
+}
+
+fn region_group(region_type: &str, lines: &[&MetricsLine], columns: &[String]) -> RegionGroup {
+    let is_chosen = |column: &str| columns.is_empty() || columns.iter().any(|chosen| chosen == column);
+    let names: BTreeSet<&String> =
+        lines.iter().flat_map(|line| line.fields.keys()).filter(|column| is_chosen(column)).collect();
+    let numbers = |column: &str| lines.iter().filter_map(|line| line.number(column)).collect::<Vec<_>>();
+    let mut suitability = BTreeMap::new();
+    if is_chosen(SUITABILITY) {
+        for class in lines.iter().filter_map(|line| line.text(SUITABILITY)) {
+            *suitability.entry(class.to_owned()).or_default() += 1;
+        }
+    }
+    RegionGroup {
+        region_type: region_type.to_owned(),
+        figures: names
+            .into_iter()
+            .filter_map(|column| Some((column.clone(), Summary::of(&numbers(column))?)))
+            .collect(),
+        suitability,
+    }
+}
+
+/// Figures of runs as a whole; one that no run has is left out.
+fn run_figures(runs: &[&RunFacts]) -> BTreeMap<String, Summary> {
+    type Figure = fn(&RunFacts) -> Option<f64>;
+    let figures: [(&str, Figure); 6] = [
+        ("prompt_tokens_per_s", |run| run.metadata.generation?.prompt_tokens_per_s),
+        ("decode_tokens_per_s", |run| run.metadata.generation?.decode_tokens_per_s),
+        ("worker_rss_peak_bytes", |run| run.metadata.observer_effect.worker.rss_peak_bytes.map(|bytes| bytes as f64)),
+        ("observer_cpu_mean_pct", |run| run.metadata.observer_effect.observer.cpu_mean_pct),
+        ("prompt_speed_share", |run| run.metadata.observer_effect.slowdown?.prompt_speed_share),
+        ("decode_speed_share", |run| run.metadata.observer_effect.slowdown?.decode_speed_share),
+    ];
+    let summary = |figure: Figure| {
+        let values: Vec<f64> = runs.iter().filter_map(|run| figure(run)).filter(|value| value.is_finite()).collect();
+        Summary::of(&values)
+    };
+    figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), summary(figure)?))).collect()
+}

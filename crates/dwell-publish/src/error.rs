@@ -1,0 +1,129 @@
+use std::path::{Path, PathBuf};
+
+use dwell_events::Hint;
+use dwell_store::StoreError;
+
+/// Why runs could not be aggregated or published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// Reading or writing a file failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// A file of a run does not hold what it should.
+    #[error("{action} found {found}: {path:?}")]
+    UnfitFile {
+        /// What was being done.
+        action: &'static str,
+        /// What was found.
+        found: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// No run is left to export.
+    #[error("exporting found {found_runs} runs and none to export ({why}): {path:?}")]
+    NothingToExport {
+        /// Runs that were found.
+        found_runs: usize,
+        /// Why they are left out, in words.
+        why: String,
+        /// Where they were looked for.
+        path: PathBuf,
+    },
+
+    /// No run belongs to the experiment that was asked for.
+    #[error("choosing the runs of experiment {wanted:?} found only {known}")]
+    UnknownExperiment {
+        /// What was asked for.
+        wanted: String,
+        /// Experiments of the runs, in words.
+        known: String,
+    },
+
+    /// Drawing failed.
+    #[error("drawing the figure {figure} failed: {reason}")]
+    Drawing {
+        /// Name of the figure.
+        figure: String,
+        /// What the drawing library said.
+        reason: String,
+    },
+
+    /// No licence was given.
+    #[error("exporting a dataset found no licence, and one is needed to publish")]
+    NoLicence,
+
+    /// Runs name different licences.
+    #[error("exporting a dataset found the licences {}, and one is needed", found.join(", "))]
+    SeveralLicences {
+        /// Names that runs give.
+        found: Vec<String>,
+    },
+
+    /// A text is not an SPDX licence name.
+    #[error("exporting a dataset found the licence {found:?}, and an SPDX name such as CC-BY-4.0 was needed")]
+    NotALicence {
+        /// What was given.
+        found: String,
+    },
+
+    /// A run is not what its manifest says.
+    #[error("exporting the run found that it is damaged ({problem}): {run:?}")]
+    DamagedRun {
+        /// What differs.
+        problem: String,
+        /// The run.
+        run: PathBuf,
+    },
+
+    /// Two runs would have the same place in the dataset.
+    #[error("exporting the run found another run with its name, {name}: {run:?}")]
+    SameName {
+        /// `<model>/<run>`.
+        name: String,
+        /// The second run.
+        run: PathBuf,
+    },
+
+    /// The target exists.
+    #[error("exporting a dataset found that its folder exists already: {path:?}")]
+    TargetExists {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Hint for PublishError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.hints(),
+            Self::NothingToExport { .. } => {
+                vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
+            }
+            Self::NoLicence => vec![
+                "name one with `--licence CC-BY-4.0`".to_owned(),
+                "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),
+            ],
+            Self::SeveralLicences { .. } | Self::NotALicence { .. } => {
+                vec!["name one with `--licence CC-BY-4.0`".to_owned()]
+            }
+            Self::DamagedRun { run, .. } => vec![
+                format!("see every file with `dwell verify '{}'`", run.display()),
+                format!("make its tables again from what was recorded with `dwell recover '{}'`", run.display()),
+            ],
+            Self::TargetExists { path } => {
+                vec![format!("choose another folder with `-o`, or see `ls '{}'`", path.display())]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl PublishError {
+    /// A file system failure while exporting.
+    pub(crate) fn from_io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Store(StoreError::Io { action, source, path: path.to_path_buf() })
+    }
+}

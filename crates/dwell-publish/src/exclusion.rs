@@ -1,0 +1,210 @@
+//! Which runs do not count, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dwell_analysis::quality::QualityStatus;
+use dwell_analysis::validity::ValidityClass;
+use dwell_events::RunKind;
+use serde::Serialize;
+
+use crate::facts::RunFacts;
+use crate::metadata::RunMetadata;
+
+/// Why a run does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExclusionReason {
+    /// It is being recorded, or was killed and not recovered.
+    Unfinished,
+    /// Its worker failed.
+    Failed,
+    /// Something that should be there is missing.
+    Partial,
+    /// It was run to warm the machine up.
+    Warmup,
+    /// It was run without recording, for comparison.
+    Untraced,
+    /// Its tables failed the quality gate.
+    QualityFail,
+    /// The observer or the machine disturbed it.
+    Contaminated,
+}
+
+impl ExclusionReason {
+    /// Every reason. A run is counted under the first that applies.
+    pub const ALL: [ExclusionReason; 7] = [
+        ExclusionReason::Unfinished,
+        ExclusionReason::Failed,
+        ExclusionReason::Partial,
+        ExclusionReason::Warmup,
+        ExclusionReason::Untraced,
+        ExclusionReason::QualityFail,
+        ExclusionReason::Contaminated,
+    ];
+
+    /// The name used on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExclusionReason::Unfinished => "unfinished",
+            ExclusionReason::Failed => "failed",
+            ExclusionReason::Partial => "partial",
+            ExclusionReason::Warmup => "warmup",
+            ExclusionReason::Untraced => "untraced",
+            ExclusionReason::QualityFail => "quality_fail",
+            ExclusionReason::Contaminated => "contaminated",
+        }
+    }
+
+    /// The name used in sentences.
+    pub fn words(self) -> &'static str {
+        match self {
+            ExclusionReason::Warmup => "warm-up",
+            ExclusionReason::QualityFail => "failed the quality gate",
+            other => other.name(),
+        }
+    }
+
+    /// Whether the reason applies to a run, and what exactly.
+    fn applies_to(self, run: &RunFacts) -> Option<String> {
+        let metadata = &run.metadata;
+        let if_so = |is_so: bool| is_so.then(String::new);
+        match self {
+            ExclusionReason::Unfinished => if_so(!run.is_finished()),
+            ExclusionReason::Failed => metadata.failure.clone().or_else(|| if_so(metadata.state == "failed")),
+            ExclusionReason::Partial => if_so(metadata.state == "partial"),
+            ExclusionReason::Warmup => if_so(metadata.kind() == RunKind::Warmup),
+            ExclusionReason::Untraced => if_so(metadata.kind() == RunKind::Untraced),
+            ExclusionReason::QualityFail => failed_checks(metadata),
+            ExclusionReason::Contaminated => contaminations(metadata),
+        }
+    }
+}
+
+/// A run that does not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exclusion {
+    /// The model.
+    pub model_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Why.
+    pub reason: ExclusionReason,
+    /// What exactly; empty if the reason says it all.
+    pub detail: String,
+}
+
+/// Why a run does not count, unless the reason is among those to take in; none if it counts.
+pub fn exclusion_of(run: &RunFacts, included: &[ExclusionReason]) -> Option<Exclusion> {
+    let reasons = ExclusionReason::ALL.into_iter().filter(|reason| !included.contains(reason));
+    let (reason, detail) = reasons.filter_map(|reason| Some((reason, reason.applies_to(run)?))).next()?;
+    let metadata = &run.metadata;
+    Some(Exclusion { model_id: metadata.model_id.clone(), run_id: metadata.run_id.clone(), reason, detail })
+}
+
+/// `3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34 % ≥ 20 %)`.
+pub fn exclusions_text(exclusions: &[Exclusion]) -> String {
+    match exclusions.len() {
+        0 => "no run excluded".to_owned(),
+        1 => format!("1 run excluded: {}", reasons_text(exclusions)),
+        count => format!("{count} runs excluded: {}", reasons_text(exclusions)),
+    }
+}
+
+/// How many runs there are of each reason. Of several details of a reason, the first.
+pub(crate) fn reasons_text(exclusions: &[Exclusion]) -> String {
+    let mut by_reason: BTreeMap<ExclusionReason, Vec<&Exclusion>> = BTreeMap::new();
+    exclusions.iter().for_each(|exclusion| by_reason.entry(exclusion.reason).or_default().push(exclusion));
+    let part = |(reason, runs): (&ExclusionReason, &Vec<&Exclusion>)| {
+        format!("{} {}{}", runs.len(), reason.words(), first_detail(runs))
+    };
+    by_reason.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+fn first_detail(runs: &[&Exclusion]) -> String {
+    let details: BTreeSet<&str> = runs.iter().map(|run| run.detail.as_str()).filter(|text| !text.is_empty()).collect();
+    match (details.first(), details.len()) {
+        (None, _) => String::new(),
+        (Some(detail), 1) => format!(" ({detail})"),
+        (Some(detail), _) => format!(" (such as {detail})"),
+    }
+}
+
+/// What contaminated the run; none if nothing did.
+fn contaminations(metadata: &RunMetadata) -> Option<String> {
+    let validity = metadata.validity.as_ref().filter(|validity| validity.class == ValidityClass::Contaminated)?;
+    let reasons = validity.reasons.iter().filter(|reason| reason.lowers_to == ValidityClass::Contaminated);
+    Some(reasons.map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Checks that the tables failed; none if the gate was passed.
+fn failed_checks(metadata: &RunMetadata) -> Option<String> {
+    let quality = metadata.quality.as_ref().filter(|quality| quality.status == QualityStatus::Fail)?;
+    let failed = quality.checks.iter().filter(|check| check.status == Some(QualityStatus::Fail));
+    Some(failed.map(|check| check.name.name()).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn run(json: Value) -> RunFacts {
+        RunFacts { metadata: serde_json::from_value(json).unwrap(), ..RunFacts::default() }
+    }
+
+    fn reason_of(json: Value, included: &[ExclusionReason]) -> Option<ExclusionReason> {
+        exclusion_of(&run(json), included).map(|exclusion| exclusion.reason)
+    }
+
+    #[test]
+    fn each_reason_is_seen_and_an_old_run_counts() {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let cases = [
+            (r#"{"state":"complete"}"#, None),
+            (r#"{"state":"unfinished"}"#, Some(ExclusionReason::Unfinished)),
+            (r#"{"state":"partial","failure":"died"}"#, Some(ExclusionReason::Failed)),
+            (r#"{"state":"partial"}"#, Some(ExclusionReason::Partial)),
+            (r#"{"state":"complete","experiment":{"run_kind":"warmup"}}"#, Some(ExclusionReason::Warmup)),
+            (r#"{"state":"complete","experiment":{"run_kind":"untraced"}}"#, Some(ExclusionReason::Untraced)),
+            (r#"{"state":"complete","experiment":{"run_kind":"repetition"}}"#, None),
+            (
+                r#"{"state":"complete","quality":{"collector":"tensor_ops","status":"FAIL","checks":[]}}"#,
+                Some(ExclusionReason::QualityFail),
+            ),
+            (r#"{"state":"complete","quality":{"collector":"tensor_ops","status":"WARN","checks":[]}}"#, None),
+            (
+                r#"{"state":"complete","validity":{"class":"contaminated","reasons":[]}}"#,
+                Some(ExclusionReason::Contaminated),
+            ),
+            (r#"{"state":"complete","validity":{"class":"marginal","reasons":[]}}"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(reason_of(json(text), &[]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_taken_in_for_one_reason_can_still_be_out_for_another() {
+        let json = serde_json::json!({
+            "state": "complete", "experiment": {"run_kind": "warmup"}, "validity": {"class": "contaminated", "reasons": []}});
+        assert_eq!(reason_of(json.clone(), &[ExclusionReason::Warmup]), Some(ExclusionReason::Contaminated));
+        assert_eq!(reason_of(json, &[ExclusionReason::Warmup, ExclusionReason::Contaminated]), None);
+    }
+
+    #[test]
+    fn exclusions_read_as_a_sentence() {
+        let contaminated =
+            run(serde_json::json!({"state": "complete", "validity": {"class": "contaminated", "reasons": [
+            {"what": "observer_cpu_pct", "found": 34.125, "limit": 20.0, "lowers_to": "contaminated"},
+            {"what": "baseline_cpu_pct", "found": 16.0, "limit": 15.0, "lowers_to": "marginal"}]}}));
+        let warmup = run(serde_json::json!({"state": "complete", "experiment": {"run_kind": "warmup"}}));
+        let exclusions: Vec<Exclusion> =
+            [&warmup, &contaminated, &warmup].iter().filter_map(|run| exclusion_of(run, &[])).collect();
+        assert_eq!(
+            exclusions_text(&exclusions),
+            "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.125 % ≥ 20 %)"
+        );
+        assert_eq!(exclusions_text(&[]), "no run excluded");
+    }
+}

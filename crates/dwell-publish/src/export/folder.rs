@@ -1,0 +1,124 @@
+//! The folder while it is being made: under another name, gone if it is not finished.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use dwell_store::{StoreError, hash_file, write_bytes_atomically};
+use serde::Serialize;
+
+use super::paths::shorten_paths;
+use crate::PublishError;
+
+const ACTION: &str = "writing a dataset";
+
+/// A dataset that is being made.
+pub(super) struct Folder {
+    target: PathBuf,
+    staging: PathBuf,
+    /// SHA-256 of every file, by path.
+    checksums: BTreeMap<String, String>,
+    size_bytes: u64,
+    /// Paths that were shortened in JSON files.
+    pub(super) shortened_paths: usize,
+}
+
+impl Folder {
+    /// Begins beside the target, so that giving it its name is one step.
+    pub(super) fn create(target: &Path) -> Result<Self, PublishError> {
+        if fs::symlink_metadata(target).is_ok() {
+            return Err(PublishError::TargetExists { path: target.to_path_buf() });
+        }
+        let name = target.file_name().map_or_else(|| "dataset".to_owned(), |name| name.to_string_lossy().into_owned());
+        let staging = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        fs::create_dir_all(&staging).map_err(|error| PublishError::from_io(ACTION, &staging, error))?;
+        Ok(Self {
+            target: target.to_path_buf(),
+            staging,
+            checksums: BTreeMap::new(),
+            size_bytes: 0,
+            shortened_paths: 0,
+        })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.staging.join(name)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// Copies a file; in a JSON file paths are shortened.
+    pub(super) fn copy(&mut self, from: &Path, name: &str) -> Result<(), PublishError> {
+        if !name.ends_with(".json") {
+            let to = self.make_room_for(name)?;
+            let copied = fs::copy(from, &to).and_then(|_| File::open(&to)).and_then(|file| file.sync_all());
+            copied.map_err(|error| PublishError::from_io("copying a file into a dataset", from, error))?;
+            return self.note_written(name);
+        }
+        let bytes = fs::read(from).map_err(|error| PublishError::from_io("reading a file of a run", from, error))?;
+        let mut value = serde_json::from_slice(&bytes).map_err(|error| StoreError::UnfitJson {
+            action: "reading a file of a run",
+            reason: error.to_string(),
+            path: from.to_path_buf(),
+        })?;
+        self.shortened_paths += shorten_paths(&mut value);
+        self.write_json(name, &value)
+    }
+
+    pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PublishError> {
+        let mut text = serde_json::to_vec_pretty(value).map_err(|error| StoreError::UnfitJson {
+            action: ACTION,
+            reason: error.to_string(),
+            path: self.path(name),
+        })?;
+        text.push(b'\n');
+        self.write(name, &text)
+    }
+
+    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), PublishError> {
+        let to = self.make_room_for(name)?;
+        write_bytes_atomically(&to, bytes)?;
+        self.note_written(name)
+    }
+
+    fn make_room_for(&self, name: &str) -> Result<PathBuf, PublishError> {
+        let to = self.path(name);
+        let parent = to.parent().unwrap_or(&self.staging);
+        fs::create_dir_all(parent).map_err(|error| PublishError::from_io(ACTION, parent, error))?;
+        Ok(to)
+    }
+
+    /// Takes a file that is there into the checksums.
+    pub(super) fn note_written(&mut self, name: &str) -> Result<(), PublishError> {
+        let (size_bytes, sha256) = hash_file(&self.path(name))?;
+        self.size_bytes += size_bytes;
+        self.checksums.insert(name.to_owned(), sha256);
+        Ok(())
+    }
+
+    /// Writes the checksums of all files, in the format of `sha256sum`; gives back how many files there are and their
+    /// size.
+    pub(super) fn seal(&mut self) -> Result<(usize, u64), PublishError> {
+        let text: String = self.checksums.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
+        self.write("checksums.sha256", text.as_bytes())?;
+        Ok((self.checksums.len(), self.size_bytes))
+    }
+
+    /// Gives the folder its name.
+    pub(super) fn publish(self) -> Result<(), PublishError> {
+        // A folder that came meanwhile is not replaced.
+        if fs::symlink_metadata(&self.target).is_ok() {
+            return Err(PublishError::TargetExists { path: self.target.clone() });
+        }
+        fs::rename(&self.staging, &self.target).map_err(|error| PublishError::from_io(ACTION, &self.target, error))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // After publishing, nothing has this name any more.
+        let _ = fs::remove_dir_all(&self.staging);
+    }
+}

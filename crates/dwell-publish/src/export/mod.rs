@@ -1,0 +1,212 @@
+//! A folder that is ready to be published: the runs, and all that a stranger needs to use them.
+
+mod card;
+mod folder;
+mod licence;
+mod losses;
+mod manifest;
+mod origin;
+mod paths;
+mod zenodo;
+
+use std::path::{Path, PathBuf};
+
+use dwell_store::{Manifest, RunDir, StoreError, verify, write_manifest};
+use serde::Serialize;
+
+use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
+use crate::dictionary::{data_dictionary, dictionary_csv};
+use crate::exclusion::{ExclusionReason, exclusion_of, exclusions_text};
+use crate::facts::RunFacts;
+use crate::figures::experiment_figures;
+use crate::{Exclusion, PublishError};
+
+use folder::Folder;
+use licence::Licence;
+use origin::Origin;
+
+/// Where a dataset is to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Hugging Face: a dataset card with its front matter.
+    HuggingFace,
+    /// Zenodo: the metadata of a deposit.
+    Zenodo,
+}
+
+/// What to export, and how.
+#[derive(Clone, Debug)]
+pub struct ExportRequest {
+    /// Where the runs were looked for.
+    pub source: PathBuf,
+    /// Folder to make.
+    pub target: PathBuf,
+    /// Where it is to be published.
+    pub format: ExportFormat,
+    /// SPDX name of the licence; that of the experiment if none is given.
+    pub licence: Option<String>,
+    /// Title; the name of the experiment if none is given.
+    pub title: Option<String>,
+    /// Whether what the collectors wrote goes with the tables.
+    pub with_raw: bool,
+    /// Whether runs that do not count are exported too.
+    pub all: bool,
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportReport {
+    /// The folder.
+    pub target: PathBuf,
+    /// Runs in it.
+    pub runs: usize,
+    /// Runs that were left out.
+    pub excluded: Vec<Exclusion>,
+    /// The same in words, with the runs that were taken in though they do not count.
+    pub exclusions: String,
+    /// Files in it.
+    pub files: usize,
+    /// Their size.
+    pub size_bytes: u64,
+    /// Paths that were shortened to file names in the metadata.
+    pub shortened_paths: usize,
+    /// What is left to do before it can be published.
+    pub left_to_do: Vec<String>,
+}
+
+/// What the pages of a dataset are written from.
+struct Dataset<'a> {
+    title: String,
+    licence: Licence,
+    runs: Vec<&'a RunFacts>,
+    excluded: Vec<Exclusion>,
+    aggregate: Aggregate,
+    origin: Origin,
+    losses: Vec<losses::LossTotal>,
+    format: ExportFormat,
+}
+
+/// Makes the folder. It appears whole or not at all.
+pub fn export(
+    runs: &[RunFacts],
+    request: &ExportRequest,
+    on_run: &mut dyn FnMut(&RunFacts),
+) -> Result<ExportReport, PublishError> {
+    let dataset = Dataset::gather(runs, request)?;
+    let mut folder = Folder::create(&request.target)?;
+    for run in &dataset.runs {
+        on_run(run);
+        copy_run(run, request.with_raw, &mut folder)?;
+    }
+    dataset.write_pages(&mut folder)?;
+    let (files, size_bytes) = folder.seal()?;
+    let shortened_paths = folder.shortened_paths;
+    folder.publish()?;
+    let left_to_do = dataset.origin.authors().is_empty().then(|| {
+        "no run names its authors: put them into the files of the dataset, or into `experiment.authors`".to_owned()
+    });
+    Ok(ExportReport {
+        target: request.target.clone(),
+        runs: dataset.runs.len(),
+        exclusions: dataset.aggregate.exclusions_text(),
+        excluded: dataset.excluded,
+        files,
+        size_bytes,
+        shortened_paths,
+        left_to_do: left_to_do.into_iter().collect(),
+    })
+}
+
+impl<'a> Dataset<'a> {
+    fn gather(runs: &'a [RunFacts], request: &ExportRequest) -> Result<Self, PublishError> {
+        let finished = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
+        let include: Vec<ExclusionReason> = if request.all { finished.collect() } else { Vec::new() };
+        let excluded: Vec<Exclusion> = runs.iter().filter_map(|run| exclusion_of(run, &include)).collect();
+        let chosen: Vec<&RunFacts> = runs.iter().filter(|run| exclusion_of(run, &include).is_none()).collect();
+        if chosen.is_empty() {
+            return Err(PublishError::NothingToExport {
+                found_runs: runs.len(),
+                why: exclusions_text(&excluded),
+                path: request.source.clone(),
+            });
+        }
+        let licence = Licence::choose(request.licence.as_deref(), &chosen)?;
+        let origin = Origin::of(&chosen);
+        let title = request.title.clone().unwrap_or_else(|| origin.default_title());
+        Ok(Self {
+            title,
+            licence,
+            aggregate: aggregate(runs, &AggregateOptions { include, ..AggregateOptions::default() })?,
+            losses: losses::totals(&chosen)?,
+            runs: chosen,
+            excluded,
+            origin,
+            format: request.format,
+        })
+    }
+
+    fn write_pages(&self, folder: &mut Folder) -> Result<(), PublishError> {
+        let dictionary = data_dictionary();
+        folder.write("README.md", card::readme(self, &dictionary).as_bytes())?;
+        folder.write("LICENSE.txt", self.licence.text().as_bytes())?;
+        folder.write("data_dictionary.csv", dictionary_csv(&dictionary).as_bytes())?;
+        folder.write_json("data_dictionary.json", &dictionary)?;
+        folder.write("manifest.csv", manifest::manifest_csv(&self.runs)?.as_bytes())?;
+        folder.write("summary.csv", self.aggregate.summary_csv().as_bytes())?;
+        for (name, svg) in experiment_figures(&self.aggregate)? {
+            folder.write(&format!("figures/{name}"), svg.as_bytes())?;
+        }
+        if self.format == ExportFormat::Zenodo {
+            let metadata = zenodo::metadata(self);
+            folder.write_json(".zenodo.json", &metadata)?;
+            folder.write_json("metadata.json", &serde_json::json!({ "metadata": metadata }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a run lies in the dataset.
+fn place_of(run: &RunFacts) -> String {
+    format!("data/{}/{}", run.metadata.model_id, run.metadata.run_id)
+}
+
+/// Copies a run that is what its manifest says; anything else stops the export.
+fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), PublishError> {
+    let damaged = |problem: String| PublishError::DamagedRun { problem, run: run.path.clone() };
+    let report = match verify(&run.path) {
+        Ok(report) => report,
+        Err(StoreError::NotFound { .. }) => return Err(damaged("it has no manifest".to_owned())),
+        Err(error) => return Err(error.into()),
+    };
+    let problem = report
+        .changed
+        .first()
+        .map(|file| format!("{} has changed", file.path))
+        .or_else(|| report.missing.first().map(|file| format!("{file} is missing")))
+        .or_else(|| report.table_problems.first().map(|table| table.problem.clone()));
+    if let Some(problem) = problem {
+        return Err(damaged(problem));
+    }
+    let place = place_of(run);
+    if folder.has(&place) {
+        return Err(PublishError::SameName { name: place, run: run.path.clone() });
+    }
+    let manifest = Manifest::read(&run.path)?;
+    for file in manifest.files.iter().filter(|file| with_raw || !file.path.starts_with("raw/")) {
+        folder.copy(&run.path.join(&file.path), &format!("{place}/{}", file.path))?;
+    }
+    seal_copy(&manifest, &folder.path(&place)).and_then(|changed| match changed {
+        Some(path) => Err(damaged(format!("{path} changed while it was copied"))),
+        None => folder.note_written(&format!("{place}/manifest.json")),
+    })
+}
+
+/// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files may
+/// differ: paths in them are shortened.
+fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, PublishError> {
+    let sealed = write_manifest(&RunDir::open(copy)?)?;
+    let differs =
+        |path: &str, sha256: &str| original.files.iter().any(|file| file.path == path && file.sha256 != sha256);
+    let changed = sealed.files.into_iter().filter(|file| !file.path.ends_with(".json"));
+    Ok(changed.into_iter().find(|file| differs(&file.path, &file.sha256)).map(|file| file.path))
+}

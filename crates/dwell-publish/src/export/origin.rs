@@ -1,0 +1,96 @@
+//! Who made the runs, on what, with what.
+
+use std::collections::BTreeSet;
+
+use crate::facts::RunFacts;
+use crate::metadata::{Experiment, Host};
+use crate::numbers;
+
+/// What the runs of a dataset have come from; each fact once.
+#[derive(Default)]
+pub(super) struct Origin {
+    pub(super) experiments: Vec<Experiment>,
+    pub(super) models: BTreeSet<String>,
+    pub(super) machines: BTreeSet<String>,
+    pub(super) runtimes: BTreeSet<String>,
+    pub(super) dwell_versions: BTreeSet<String>,
+    /// `trace (tensor_ops, exact)`.
+    pub(super) tables: BTreeSet<String>,
+    /// Rows of all tables named `trace`.
+    pub(super) trace_rows: u64,
+    /// First and last day on which a run began.
+    pub(super) days: Option<(String, String)>,
+}
+
+impl Origin {
+    pub(super) fn of(runs: &[&RunFacts]) -> Self {
+        let mut origin = Self::default();
+        for run in runs {
+            let metadata = &run.metadata;
+            if let Some(experiment) = &metadata.experiment
+                && !origin.experiments.iter().any(|known| known.id == experiment.id)
+            {
+                origin.experiments.push(experiment.clone());
+            }
+            origin.models.insert(metadata.model_id.clone());
+            origin.machines.insert(machine(&metadata.host));
+            origin.runtimes.extend(metadata.model.as_ref().map(|model| model.runtime.clone()));
+            origin.dwell_versions.insert(metadata.dwell_version.clone());
+            origin.tables.extend(
+                metadata.tables.iter().map(|(name, facts)| format!("`{name}`: {}, {}", facts.source, facts.basis)),
+            );
+            origin.trace_rows += metadata.tables.get("trace").map_or(0, |facts| facts.rows);
+            let day = metadata.started_at_utc.chars().take(10).collect::<String>();
+            origin.days = Some(match origin.days {
+                None => (day.clone(), day),
+                Some((first, last)) => (first.min(day.clone()), last.max(day)),
+            });
+        }
+        origin
+    }
+
+    pub(super) fn default_title(&self) -> String {
+        let names: BTreeSet<&str> = self.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
+        if names.is_empty() {
+            return format!("Memory accesses of {}", listed(&self.models));
+        }
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Authors of all experiments, each once.
+    pub(super) fn authors(&self) -> Vec<&str> {
+        let mut authors: Vec<&str> = Vec::new();
+        for author in self.experiments.iter().flat_map(|experiment| &experiment.authors) {
+            if !authors.contains(&author.as_str()) {
+                authors.push(author);
+            }
+        }
+        authors
+    }
+
+    /// The first that an experiment states; an empty text states nothing.
+    pub(super) fn first_stated(&self, fact: fn(&Experiment) -> Option<&String>) -> Option<&str> {
+        self.experiments.iter().filter_map(fact).map(String::as_str).find(|text| !text.trim().is_empty())
+    }
+
+    pub(super) fn version(&self) -> &str {
+        self.first_stated(|experiment| experiment.version.as_ref()).unwrap_or("1.0")
+    }
+}
+
+/// Texts with commas between them.
+pub(super) fn listed(texts: &BTreeSet<String>) -> String {
+    texts.iter().filter(|text| !text.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn machine(host: &Host) -> String {
+    let facts = [
+        host.cpu_model.clone(),
+        host.cpus.map(|cpus| format!("{cpus} processors")),
+        host.memory_bytes.map(|size| format!("{} of memory", numbers::bytes(size))),
+        host.os.clone(),
+        host.kernel.as_ref().map(|kernel| format!("kernel {kernel}")),
+        host.architecture.clone(),
+    ];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,117 @@
+//! The metadata of a Zenodo deposit.
+
+use serde::Serialize;
+
+use super::Dataset;
+use super::origin::listed;
+use crate::numbers;
+
+/// What Zenodo asks of a deposit; the names are its own.
+#[derive(Serialize)]
+pub(super) struct DepositMetadata {
+    title: String,
+    upload_type: &'static str,
+    description: String,
+    creators: Vec<Creator>,
+    access_right: &'static str,
+    license: String,
+    version: String,
+    keywords: [&'static str; 5],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related_identifiers: Vec<RelatedIdentifier>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Creator {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affiliation: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RelatedIdentifier {
+    identifier: String,
+    relation: &'static str,
+}
+
+/// The deposit of a dataset.
+pub(super) fn metadata(dataset: &Dataset<'_>) -> DepositMetadata {
+    let origin = &dataset.origin;
+    let affiliation = origin.first_stated(|experiment| experiment.institution.as_ref()).map(str::to_owned);
+    let mut authors = origin.authors();
+    if authors.is_empty() {
+        // Zenodo wants a creator; an empty name would be refused later and with less to go by.
+        authors.push("Unknown");
+    }
+    let paper = origin.first_stated(|experiment| experiment.paper_ref.as_ref());
+    let identifier = paper.and_then(identifier_of);
+    DepositMetadata {
+        title: dataset.title.clone(),
+        upload_type: "dataset",
+        description: description(dataset),
+        creators: authors
+            .into_iter()
+            .map(|name| Creator { name: name.to_owned(), affiliation: affiliation.clone() })
+            .collect(),
+        access_right: "open",
+        license: dataset.licence.name.to_lowercase(),
+        version: origin.version().to_owned(),
+        keywords: ["large language models", "memory access trace", "KV cache", "managed-retention memory", "dwell"],
+        notes: paper.filter(|_| identifier.is_none()).map(str::to_owned),
+        related_identifiers: identifier
+            .map(|identifier| RelatedIdentifier { identifier, relation: "isSupplementTo" })
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// A DOI or an address, as Zenodo takes it; none for a reference in words.
+fn identifier_of(paper: &str) -> Option<String> {
+    let paper = paper.trim();
+    let doi =
+        ["https://doi.org/", "http://doi.org/", "doi:", "DOI:"].iter().find_map(|prefix| paper.strip_prefix(prefix));
+    let doi = doi.map(str::trim).or(Some(paper)).filter(|text| text.starts_with("10.") && text.contains('/'));
+    let address = ["https://", "http://"].iter().any(|prefix| paper.starts_with(prefix)).then_some(paper);
+    let arxiv = (paper.starts_with("arXiv:") || paper.starts_with("arxiv:")).then_some(paper);
+    doi.or(address).or(arxiv).filter(|text| !text.contains(char::is_whitespace)).map(str::to_owned)
+}
+
+fn description(dataset: &Dataset<'_>) -> String {
+    let mut text = String::new();
+    for experiment in &dataset.origin.experiments {
+        if let Some(words) = experiment.description.as_deref().filter(|words| !words.trim().is_empty()) {
+            text.push_str(&format!("<p>{}</p>", escaped(words.trim())));
+        }
+    }
+    text.push_str(&format!(
+        "<p>{} runs of {} with {} rows of memory accesses; {}.</p>\
+         <p>README.md says how it was obtained, what each column means and what is missing.</p>",
+        dataset.runs.len(),
+        escaped(&listed(&dataset.origin.models)),
+        numbers::count(dataset.origin.trace_rows),
+        escaped(&dataset.aggregate.exclusions_text()),
+    ));
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paper_is_linked_if_it_can_be() {
+        let found = |text: &str| identifier_of(text);
+        assert_eq!(found("10.1145/3.4").as_deref(), Some("10.1145/3.4"));
+        assert_eq!(found("doi: 10.1145/3.4").as_deref(), Some("10.1145/3.4"));
+        assert_eq!(found("https://doi.org/10.1145/3.4").as_deref(), Some("10.1145/3.4"));
+        assert_eq!(found("https://example.org/paper").as_deref(), Some("https://example.org/paper"));
+        assert_eq!(found("arXiv:2501.09605").as_deref(), Some("arXiv:2501.09605"));
+        assert_eq!(found("Doe et al., 10 ways, 2025"), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! What is known of one run: its metadata and its `metrics.csv`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_analysis::{Options, SuitabilityThresholds};
+use dwell_store::{RunDir, StoreError};
+
+use crate::PublishError;
+use crate::metadata::RunMetadata;
+
+/// State of a run without metadata: it is being recorded, or was killed.
+const UNFINISHED: &str = "unfinished";
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What its metadata says.
+    pub metadata: RunMetadata,
+    /// The lines of its `metrics.csv`.
+    pub metrics: Vec<MetricsLine>,
+}
+
+/// One line of `metrics.csv`, by column; empty fields are left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetricsLine {
+    /// The region type.
+    pub region_type: String,
+    /// The other fields.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl MetricsLine {
+    /// The finite number in a column.
+    pub fn number(&self, column: &str) -> Option<f64> {
+        self.fields.get(column)?.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    /// The text in a column.
+    pub fn text(&self, column: &str) -> Option<&str> {
+        self.fields.get(column).map(String::as_str)
+    }
+}
+
+impl RunFacts {
+    /// Reads the facts of a run. A run that was not finished has none but its name and says so in its state.
+    pub fn load(run: &RunDir) -> Result<Self, PublishError> {
+        let unfinished = RunMetadata {
+            run_id: run.run_id().to_owned(),
+            model_id: run.model_id().to_owned(),
+            state: UNFINISHED.to_owned(),
+            ..RunMetadata::default()
+        };
+        let is_final = run.marker()?.is_none_or(|marker| marker.state.is_final());
+        let metadata = read_metadata(&run.metadata_json())?.filter(|_| is_final);
+        let metrics = if metadata.is_some() { read_metrics(&run.metrics_csv())? } else { Vec::new() };
+        Ok(Self { path: run.path().to_owned(), metadata: metadata.unwrap_or(unfinished), metrics })
+    }
+
+    /// Whether the tables of the run were made.
+    pub fn is_finished(&self) -> bool {
+        self.metadata.state != UNFINISHED
+    }
+
+    /// Puts other figures in the place of those in `metrics.csv`, in the same format.
+    pub fn set_metrics(&mut self, csv: &str) -> Result<(), PublishError> {
+        self.metrics = parse_metrics(csv, &self.path)?;
+        Ok(())
+    }
+
+    /// Whose definitions the figures follow; none if there are no figures.
+    pub fn definitions(&self) -> Option<&str> {
+        self.metrics.first().and_then(|line| line.text("definitions"))
+    }
+
+    /// Whether the figures are those that the analysis would give with these options.
+    pub fn is_computed_with(&self, options: &Options) -> bool {
+        let recorded = self.metadata.build.analysis.thresholds.clone();
+        let recorded = recorded.or_else(|| serde_json::to_value(SuitabilityThresholds::default()).ok());
+        self.definitions() == Some(options.definitions.name())
+            && recorded == serde_json::to_value(options.thresholds).ok()
+    }
+
+    /// Every basis of the figures.
+    pub fn bases(&self) -> BTreeSet<&str> {
+        self.metrics.iter().filter_map(|line| line.text("basis")).collect()
+    }
+
+    /// Whether the run belongs to the experiment of this id or name.
+    pub fn is_of(&self, experiment: &str) -> bool {
+        self.metadata.experiment.as_ref().is_some_and(|found| found.id == experiment || found.name == experiment)
+    }
+}
+
+fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, PublishError> {
+    let action = "reading the metadata of a run";
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(PublishError::from_io(action, path, error)),
+    };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path: path.to_path_buf() }.into())
+}
+
+/// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
+fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, PublishError> {
+    match fs::read_to_string(path) {
+        Ok(text) => parse_metrics(&text, path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(PublishError::from_io("reading the figures of a run", path, error)),
+    }
+}
+
+fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, PublishError> {
+    let unfit = |found: String| PublishError::UnfitFile {
+        action: "reading the figures of a run",
+        found,
+        path: path.to_path_buf(),
+    };
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|error| unfit(error.to_string()))?.clone();
+    let type_at = header.iter().position(|name| name == "region_type");
+    let type_at = type_at.ok_or_else(|| unfit("no column region_type".to_owned()))?;
+    let line = |record: csv::StringRecord| MetricsLine {
+        region_type: record.get(type_at).unwrap_or_default().to_owned(),
+        fields: header
+            .iter()
+            .zip(&record)
+            .filter(|(name, value)| *name != "region_type" && !value.is_empty())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+    };
+    reader.records().map(|record| record.map(line).map_err(|error| unfit(error.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_and_unfit_fields_are_no_numbers() {
+        let lines = parse_metrics("region_type,a,b,c,d\nweight,1.5,,inf,x\n", Path::new("m")).unwrap();
+        let numbers = ["a", "b", "c", "d"].map(|column| lines[0].number(column));
+        assert_eq!(numbers, [Some(1.5), None, None, None]);
+        assert_eq!(lines[0].text("d"), Some("x"));
+    }
+
+    #[test]
+    fn a_short_line_is_an_error_that_names_the_file() {
+        let error = parse_metrics("region_type,a\nweight\n", Path::new("m.csv")).unwrap_err().to_string();
+        assert!(error.contains("m.csv") && error.contains("reading the figures"), "{error}");
+    }
+}

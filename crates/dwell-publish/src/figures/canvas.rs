@@ -1,0 +1,128 @@
+//! Drawing in pixels: the few shapes that the figures are made of.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// What drawing to memory can say.
+pub(super) type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+pub(super) type Drawn = Result<(), DrawingError>;
+
+/// plotters writes a font size of `size / 1.24` into the file.
+const FONT_SCALE: f64 = 1.24;
+pub(super) const INK: RGBColor = RGBColor(40, 40, 40);
+pub(super) const FAINT: RGBColor = RGBColor(222, 222, 222);
+
+/// Size of text in pixels.
+#[derive(Clone, Copy)]
+pub(super) enum Font {
+    Title,
+    Heading,
+    Body,
+    Small,
+}
+
+impl Font {
+    fn pixels(self) -> f64 {
+        match self {
+            Font::Title => 15.0,
+            Font::Heading | Font::Body => 12.0,
+            Font::Small => 11.0,
+        }
+    }
+}
+
+/// Where the text stands, seen from its point.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Left,
+    Middle,
+    Right,
+}
+
+/// A white sheet.
+pub(super) struct Canvas<'a> {
+    area: DrawingArea<SVGBackend<'a>, Shift>,
+}
+
+impl<'a> Canvas<'a> {
+    pub(super) fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawingError> {
+        let size = (u32::try_from(width).unwrap_or(1), u32::try_from(height).unwrap_or(1));
+        let area = SVGBackend::with_string(svg, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        Ok(Self { area })
+    }
+
+    /// Text whose middle line is at `at`.
+    pub(super) fn text(&self, at: (i32, i32), font: Font, anchor: Anchor, colour: RGBColor, text: &str) -> Drawn {
+        let horizontal = match anchor {
+            Anchor::Left => HPos::Left,
+            Anchor::Middle => HPos::Center,
+            Anchor::Right => HPos::Right,
+        };
+        let desc = FontDesc::new(FontFamily::SansSerif, font.pixels() * FONT_SCALE, FontStyle::Normal);
+        let desc = if matches!(font, Font::Title | Font::Heading) { desc.style(FontStyle::Bold) } else { desc };
+        let style = TextStyle::from(desc).color(&colour).pos(Pos::new(horizontal, VPos::Center));
+        self.area.draw_text(text, &style, at)
+    }
+
+    pub(super) fn line(&self, from: (i32, i32), to: (i32, i32), colour: RGBColor, width: u32) -> Drawn {
+        self.area.draw(&PathElement::new([from, to], colour.stroke_width(width)))
+    }
+
+    pub(super) fn bar(&self, from: (i32, i32), to: (i32, i32), colour: RGBColor) -> Drawn {
+        self.area.draw(&Rectangle::new([from, to], colour.filled()))
+    }
+
+    /// A dot, filled or a ring.
+    pub(super) fn dot(&self, at: (i32, i32), colour: RGBColor, is_filled: bool) -> Drawn {
+        if is_filled {
+            return self.area.draw(&Circle::new(at, 4, colour.filled()));
+        }
+        self.area.draw(&Circle::new(at, 4, WHITE.filled()))?;
+        self.area.draw(&Circle::new(at, 4, colour.stroke_width(2)))
+    }
+
+    /// Text in several lines; gives back where the next line would be.
+    pub(super) fn paragraph(&self, at: (i32, i32), lines: &[String]) -> Drawn {
+        let mut y = at.1;
+        for line in lines {
+            self.text((at.0, y), Font::Small, Anchor::Left, INK, line)?;
+            y += LINE_HEIGHT;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(&self) -> Drawn {
+        self.area.present()
+    }
+}
+
+/// Height of a line of small text.
+pub(super) const LINE_HEIGHT: i32 = 14;
+
+/// Cuts a text into lines of at most so many characters, between words.
+pub(super) fn wrapped(text: &str, width_chars: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width_chars => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Colours that people with any kind of colour blindness can tell apart (Okabe and Ito).
+pub(super) fn colour_of(region_type: &str) -> RGBColor {
+    match region_type {
+        "weight" => RGBColor(0, 114, 178),
+        "kv_cache" => RGBColor(213, 94, 0),
+        "activation" => RGBColor(0, 158, 115),
+        "runtime" => RGBColor(204, 121, 167),
+        _ => RGBColor(110, 110, 110),
+    }
+}

@@ -1,0 +1,133 @@
+//! Groups, intervals and exclusions of runs whose figures are known.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use dwell_publish::{AggregateOptions, ExclusionReason, PublishError, RunFacts, aggregate, experiment_figures};
+use serde_json::{Value, json};
+
+/// A run with a context length, a retention and a kind.
+fn run(run_id: &str, context_length: u32, retention_s: f64, kind: &str) -> RunFacts {
+    run_of(
+        json!({
+            "run_id": run_id, "model_id": "tiny", "state": "complete",
+            "options": {"context_length": context_length, "parallel": 1, "kv_type_k": "f16", "kv_type_v": "q8_0",
+                        "flash_attention": true, "threads": 2, "seed": 7, "model": format!("/{run_id}.gguf")},
+            "actions": [{"do": "prompt", "text": "a", "sequences": [0]}, {"do": "generate", "max_tokens": 16, "sequences": [0]}],
+            "generation": {"decode_tokens_per_s": 100.0},
+            "experiment": {"id": "e1", "name": "study", "run_kind": kind},
+        }),
+        retention_s,
+    )
+}
+
+fn run_of(metadata: Value, retention_s: f64) -> RunFacts {
+    let mut run = RunFacts { metadata: serde_json::from_value(metadata).unwrap(), ..RunFacts::default() };
+    let csv = format!(
+        "region_type,retention_p99_s,write_once_ratio_mean,suitability,definitions,basis\n\
+         weight,{retention_s},1,low_mrm,dwell,exact\nkv_cache,,0.5,low_mrm,dwell,exact\n"
+    );
+    run.set_metrics(&csv).unwrap();
+    run
+}
+
+#[test]
+fn repetitions_are_summarised_and_other_runs_are_left_out_and_named() {
+    let runs = [
+        run("a", 256, 1.0, "repetition"),
+        run("b", 256, 2.0, "repetition"),
+        run("c", 256, 3.0, "repetition"),
+        run("w", 256, 99.0, "warmup"),
+        run("d", 512, 5.0, "repetition"),
+    ];
+    let found = aggregate(&runs, &AggregateOptions::default()).unwrap();
+    assert_eq!((found.runs, found.groups.len()), (4, 2));
+    assert_eq!(found.exclusions_text(), "1 run excluded: 1 warm-up");
+    assert_eq!(found.excluded[0].run_id, "w");
+    let summary = found.groups[0].region_figure("weight", "retention_p99_s").unwrap();
+    // Mean 2, deviation 1, t(0.975; 2) = 4.3027: half the interval is 4.3027 / sqrt 3.
+    assert_eq!((summary.n, summary.mean, summary.standard_deviation), (3, 2.0, Some(1.0)));
+    assert!((summary.ci95_high.unwrap() - (2.0 + 4.302_652_7 / 3f64.sqrt())).abs() < 1e-6);
+    let single = found.groups[1].region_figure("weight", "retention_p99_s").unwrap();
+    assert_eq!((single.n, single.ci95_low, single.ci95_high), (1, None, None));
+    assert!(found.has_single_runs());
+    assert_eq!(found.label_of(&found.groups[1]), "context 512");
+    assert_eq!(found.groups[0].region_figure("kv_cache", "retention_p99_s"), None, "an empty field is no zero");
+    assert_eq!(found.groups[0].regions[0].suitability["low_mrm"], 3);
+}
+
+#[test]
+fn the_csv_has_a_line_per_group_region_and_metric() {
+    let runs = [run("a", 256, 1.0, "repetition"), run("b", 256, 3.0, "repetition")];
+    let csv = aggregate(&runs, &AggregateOptions::default()).unwrap().summary_csv();
+    let line = csv.lines().find(|line| line.contains(",weight,retention_p99_s,")).unwrap();
+    assert!(line.starts_with("tiny,256,1,16,f16/q8_0,on,2,"), "{line}");
+    assert!(line.contains(",weight,retention_p99_s,2,2,1.4142135623730951,") && line.ends_with(",1,3"), "{line}");
+    assert!(csv.lines().any(|line| line.contains(",,decode_tokens_per_s,2,100,0,100,100,100,100")), "{csv}");
+    assert!(csv.lines().any(|line| line.contains(",weight,suitability_is_low_mrm,2,1,")), "{csv}");
+}
+
+#[test]
+fn excluded_runs_can_be_taken_in_and_that_is_stated() {
+    let runs = [run("a", 256, 1.0, "repetition"), run("w", 256, 3.0, "warmup")];
+    let options = AggregateOptions { include: vec![ExclusionReason::Warmup], ..AggregateOptions::default() };
+    let found = aggregate(&runs, &options).unwrap();
+    assert_eq!(found.groups[0].region_figure("weight", "retention_p99_s").unwrap().n, 2);
+    assert_eq!(found.exclusions_text(), "no run excluded; taken in on request: 1 warm-up");
+}
+
+#[test]
+fn runs_that_differ_in_anything_but_their_seed_are_not_repetitions() {
+    let metadata = |text: &str, seed: u32, cpu: &str| {
+        json!({"model_id": "tiny", "state": "complete", "host": {"cpu_model": cpu}, "options": {"seed": seed},
+               "actions": [{"do": "prompt", "text": text}]})
+    };
+    let groups = |other: Value| {
+        let runs = [run_of(metadata("a", 1, "x"), 1.0), run_of(other, 1.0)];
+        aggregate(&runs, &AggregateOptions::default()).unwrap().groups.len()
+    };
+    assert_eq!(groups(metadata("a", 2, "x")), 1);
+    assert_eq!(groups(metadata("b", 1, "x")), 2);
+    assert_eq!(groups(metadata("a", 1, "y")), 2);
+}
+
+#[test]
+fn one_experiment_can_be_chosen_by_id_or_name_and_an_unknown_one_is_refused() {
+    let other = run_of(json!({"model_id": "tiny", "state": "complete"}), 1.0);
+    let runs = [run("a", 256, 1.0, "repetition"), other];
+    for wanted in ["e1", "study"] {
+        let options = AggregateOptions { experiment: Some(wanted.to_owned()), ..AggregateOptions::default() };
+        assert_eq!(aggregate(&runs, &options).unwrap().runs, 1);
+    }
+    let options = AggregateOptions { experiment: Some("x".to_owned()), ..AggregateOptions::default() };
+    let error = aggregate(&runs, &options).unwrap_err();
+    assert!(matches!(error, PublishError::UnknownExperiment { .. }));
+    assert!(error.to_string().contains("study (e1)"), "{error}");
+}
+
+#[test]
+fn chosen_columns_alone_are_aggregated() {
+    let options = AggregateOptions { columns: vec!["retention_p99_s".to_owned()], ..AggregateOptions::default() };
+    let found = aggregate(&[run("a", 256, 1.0, "repetition")], &options).unwrap();
+    let weight = found.groups[0].regions.iter().find(|region| region.region_type == "weight").unwrap();
+    assert_eq!(weight.figures.keys().collect::<Vec<_>>(), ["retention_p99_s"]);
+    assert!(weight.suitability.is_empty());
+}
+
+#[test]
+fn figures_show_the_numbers_and_are_the_same_bytes_again() {
+    let runs =
+        [run("a", 256, 1.0, "repetition"), run("b", 256, 3.0, "repetition"), run("c", 512, 0.0625, "repetition")];
+    let found = aggregate(&runs, &AggregateOptions::default()).unwrap();
+    let figures = experiment_figures(&found).unwrap();
+    let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["retention.svg", "write_once.svg", "decode_speed.svg"], "no figure without numbers");
+    let retention = &figures[0].1;
+    for text in
+        ["study: Retention", "context 256 (n = 2)", "context 512 (n = 1)", "2.00 s", "62.5 ms", "no run excluded"]
+    {
+        assert!(retention.contains(text), "no {text:?} in {retention}");
+    }
+    // One ring per group (p99 of weights), each of a white disc and its outline, beside the two dots of the legend.
+    assert_eq!(retention.matches("<circle").count(), 2 * 2 + 3);
+    assert_eq!(figures, experiment_figures(&found).unwrap());
+}
