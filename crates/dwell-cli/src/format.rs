@@ -1,57 +1,21 @@
-//! Numbers as text, in one place.
+//! Numbers and tables as text, in one place.
 
-/// Bytes with a binary unit and three digits: `1.23 MiB`.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{} {}", three_digits(value), UNITS[unit]) }
+pub(crate) use dwell_publish::numbers::{bytes, count, ratio, seconds};
+
+/// A count with its noun: `1 file`, `15 files`.
+pub(crate) fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// A time span with a unit that keeps three digits: `12.3 ms`.
-pub(crate) fn seconds(value: f64) -> String {
-    match value {
-        0.0 => "0 s".to_owned(),
-        value if value < 1e-6 => format!("{} ns", three_digits(value * 1e9)),
-        value if value < 1e-3 => format!("{} µs", three_digits(value * 1e6)),
-        value if value < 1.0 => format!("{} ms", three_digits(value * 1e3)),
-        value => format!("{} s", three_digits(value)),
-    }
-}
-
-/// A count with thin groups of three: `1,234,567`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A ratio with three digits.
-pub(crate) fn ratio(value: f64) -> String {
-    if value >= 1000.0 { count(value.round() as u64) } else { three_digits(value) }
+/// What there is any of: `3 ok, 1 damaged`.
+pub(crate) fn totals(counts: &[(u64, &str)]) -> String {
+    let some = counts.iter().filter(|(value, _)| *value > 0);
+    some.map(|(value, what)| format!("{} {what}", count(*value))).collect::<Vec<_>>().join(", ")
 }
 
 /// `–` for what there is no figure of.
 pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
 }
 
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
@@ -77,13 +41,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits_and_a_unit() {
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(98_362_432), "93.8 MiB");
-        assert_eq!(seconds(0.001_234), "1.23 ms");
-        assert_eq!(seconds(0.0), "0 s");
-        assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(ratio(12_345.6), "12,346");
+    fn counts_go_with_their_nouns() {
+        assert_eq!((counted(1, "file"), counted(1_500, "run")), ("1 file".to_owned(), "1,500 runs".to_owned()));
+        assert_eq!(totals(&[(3, "ok"), (0, "damaged"), (1, "unfinished")]), "3 ok, 1 unfinished");
     }
 
     #[test]

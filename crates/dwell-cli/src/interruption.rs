@@ -24,6 +24,8 @@ enum Stage {
         run: PathBuf,
         was_interrupted: bool,
     },
+    /// With the command that goes on with it.
+    Experiment(String),
 }
 
 /// Listens for signals from its making on.
@@ -59,6 +61,11 @@ impl Interruption {
         self.enter(Stage::Building { run: run.to_owned(), was_interrupted });
     }
 
+    /// From now on the first signal ends the run that is going on, and the experiment after it.
+    pub(crate) fn experiment_begins(&self, resume_command: &str) {
+        self.enter(Stage::Experiment(resume_command.to_owned()));
+    }
+
     fn enter(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
@@ -68,12 +75,13 @@ impl Interruption {
         let failure = Failure::new("ended by the user");
         let is_first = !self.is_requested.swap(true, Ordering::Relaxed);
         let failure = match stage {
-            Stage::Recording(_) if is_first => return,
+            Stage::Recording(_) | Stage::Experiment(_) if is_first => return,
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
             Stage::Recording(run) | Stage::Building { run, .. } => {
                 failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
             }
+            Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
             Stage::Preparing => failure,
         };
         print_failure(&failure);

@@ -4,8 +4,11 @@
 // They panic on a closed pipe; `output` has what to use instead.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod aggregate_text;
 mod args;
 mod commands;
+mod experiment_file;
+mod experiment_view;
 mod format;
 mod interruption;
 mod messages;
@@ -27,9 +30,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Validate(args) => commands::validate::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Analyse(args) => commands::analyse::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Recover(args) => commands::recover::run(&args),
+        Command::Relabel(args) => commands::relabel::run(&args),
+        Command::Schema => commands::schema::run(),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Model { command } => match command {
             ModelCommand::Pull(args) => commands::model_pull::run(&args),
             ModelCommand::Make(args) => commands::model_make::run(&args),

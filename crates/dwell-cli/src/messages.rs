@@ -30,6 +30,11 @@ impl Failure {
         self
     }
 
+    /// What to do about it.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// From an error of a library crate, with its causes and hints.
     pub(crate) fn from_hinted(error: &(impl Error + Hint)) -> Self {
         let mut message = error.to_string();

@@ -74,6 +74,16 @@ pub(crate) fn resolve(argument: Option<&Path>) -> anyhow::Result<Model> {
     }
 }
 
+/// The file of a model with a known name; fetched if it may be, else it must be in the cache.
+pub(crate) fn named(name: &str, may_fetch: bool) -> anyhow::Result<PathBuf> {
+    let model = Published::named(name)?;
+    let path = model.cached_path()?;
+    if may_fetch || path.exists() {
+        return cached_or_pulled(model);
+    }
+    Err(Failure::new(format!("the model {name:?} is not in the cache")).hint(format!("dwell model pull {name}")).into())
+}
+
 /// The name that an argument may mean: a word without folders and without the ending of a file.
 fn name_in(argument: &Path) -> Option<&str> {
     let is_word = argument.components().count() == 1 && argument.extension().is_none();

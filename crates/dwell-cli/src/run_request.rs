@@ -2,11 +2,10 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 use dwell_events::engine::{Action, EngineOptions, Job, TimeResolution};
 use dwell_gguf::GgufFile;
-use dwell_run::RunRequest;
+use dwell_run::{BuildOptions, RunRequest};
 
 use crate::args::{AutoSwitch, CollectorArg, ResolutionArg, RunArgs};
 use crate::messages::Failure;
@@ -14,6 +13,9 @@ use crate::model_cache::Model;
 
 /// Asks for some hundred tokens of plain text.
 const DEFAULT_PROMPT: &str = "Explain, step by step, how a refrigerator keeps food cold.";
+
+/// Longest look at the machine before a run.
+const MOST_BASELINE_SECS: f64 = 600.0;
 
 /// Sequences whose shares in a KV block are followed.
 const MOST_SEQUENCES: u32 = 64;
@@ -28,7 +30,7 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
     }
     let sequences: Vec<i32> = (0..args.parallel.cast_signed()).collect();
     Ok(vec![
-        Action::Prompt { text: prompt(args)?, sequences: sequences.clone() },
+        Action::Prompt { text: prompt(args)?, sequences: sequences.clone(), fill_to_tokens: None },
         Action::Generate { max_tokens: args.max_tokens, sequences },
     ])
 }
@@ -39,12 +41,20 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &Model, file:
         job: Job { options: engine_options(args, model, file), actions },
         model_id: model.id.clone(),
         is_traced: args.collect.contains(&CollectorArg::TensorOps),
-        sample_interval: args
-            .collect
-            .contains(&CollectorArg::Process)
-            .then(|| Duration::from_millis(args.sample_interval_ms)),
-        command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        sample_interval_ms: args.collect.contains(&CollectorArg::Process).then_some(args.sample_interval_ms),
+        baseline_ms: (args.baseline_secs * 1000.0) as u64,
+        sensor_interval_ms: args.sensor_interval_ms,
+        command_line: command_line(),
+        build: BuildOptions { analysis: args.metrics.options(), ..BuildOptions::default() },
+        experiment: None,
+        fallbacks: Vec::new(),
+        untraced: None,
     }
+}
+
+/// As it was typed.
+pub(crate) fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Refuses options that the engine does not check; it checks the others.
@@ -55,6 +65,13 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
             "checking the options: parallel is {found}, 1 to {MOST_SEQUENCES} are possible (sequences that are followed)"
         ));
         return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
+    }
+    if !(0.0..=MOST_BASELINE_SECS).contains(&args.baseline_secs) {
+        let found = args.baseline_secs;
+        let failure = Failure::new(format!(
+            "checking the options: baseline-secs is {found}, 0 to {MOST_BASELINE_SECS} are possible"
+        ));
+        return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
     // The job is sent as JSON, which has no other numbers than finite ones.
     if !args.temperature.is_finite() || args.temperature < 0.0 {

@@ -28,6 +28,12 @@ pub(crate) fn byte_bar(what: &'static str, total_bytes: u64) -> ProgressBar {
     ProgressBar::new(total_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
 }
 
+/// A bar that counts things; how many there are is set later.
+pub(crate) fn count_bar(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {pos}/{len} {eta}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+}
+
 /// A wheel for work whose length is not known.
 pub(crate) fn spinner(what: String) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(what);

@@ -38,32 +38,36 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     &rest[..rest[3..].find("\n## ").map_or(rest.len(), |end| end + 3)]
 }
 
-/// What pyarrow calls the type of a column; text is dictionary-encoded in memory only.
-fn type_name(data_type: &str) -> String {
-    match data_type {
-        "Utf8" | "Dictionary(Int32, Utf8)" => "string".to_owned(),
-        "Boolean" => "bool".to_owned(),
-        "Float64" => "double".to_owned(),
-        number => number.to_lowercase(),
+/// A text without its links: what stands in the brackets remains.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        let (words, after) = link.split_once("](").unwrap_or((link, ")"));
+        plain.push_str(before);
+        plain.push_str(words);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
     }
+    plain + rest
 }
 
 #[test]
-fn every_column_is_documented_with_its_type_and_nothing_else_is() {
+fn every_column_is_documented_with_type_and_meaning_and_nothing_else_is() {
     let tables = page("docs/formats/tables.md");
     for table in Table::ALL {
-        let documented: Vec<[String; 3]> = table_rows(section(&tables, table.name()))
+        let documented: Vec<[String; 4]> = table_rows(section(&tables, table.name()))
             .into_iter()
-            .map(|cells| [cells[0].trim_matches('`').to_owned(), cells[1].clone(), cells[2].clone()])
+            .map(|cells| {
+                let meaning = without_links(&cells[4]);
+                [cells[0].trim_matches('`').to_owned(), cells[1].clone(), cells[2].clone(), meaning]
+            })
             .collect();
-        let is_optional = |is_nullable: bool| if is_nullable { "yes" } else { "no" }.to_owned();
-        let columns: Vec<[String; 3]> = table
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| {
-                let data_type = type_name(&field.data_type().to_string());
-                [field.name().clone(), data_type, is_optional(field.is_nullable())]
+        let columns: Vec<[String; 4]> = table
+            .columns()
+            .into_iter()
+            .map(|column| {
+                let is_optional = if column.nullable { "yes" } else { "no" };
+                [column.name, column.type_text, is_optional.to_owned(), column.meaning.to_owned()]
             })
             .collect();
         assert_eq!(documented, columns, "docs/formats/tables.md, section {}", table.name());
@@ -79,6 +83,16 @@ fn every_table_has_a_section_and_no_other_section_lists_columns() {
         .filter(|heading| !table_rows(section(&tables, heading)).is_empty())
         .collect();
     assert_eq!(with_columns, Table::ALL.map(Table::name));
+}
+
+#[test]
+fn every_column_of_manifest_csv_is_documented_and_nothing_else_is() {
+    let results = page("docs/formats/results.md");
+    let columns = dwell_store::MANIFEST_COLUMNS.map(|column| {
+        let unit = if column.unit.is_empty() { "–" } else { column.unit };
+        vec![format!("`{}`", column.name), column.type_text.to_owned(), unit.to_owned(), column.meaning.to_owned()]
+    });
+    assert_eq!(table_rows(section(&results, "manifest.csv")), columns, "docs/formats/results.md, section manifest.csv");
 }
 
 #[test]
@@ -127,8 +141,11 @@ fn every_option_of_every_command_is_documented() {
     let all = [
         (&["run"][..], section(&commands, "dwell run").to_owned() + &engine),
         (&["analyse"], section(&commands, "dwell analyse").to_owned()),
+        (&["export"], section(&commands, "dwell export").to_owned()),
         (&["verify"], section(&commands, "dwell verify").to_owned()),
         (&["recover"], section(&commands, "dwell recover").to_owned()),
+        (&["relabel"], section(&commands, "dwell relabel").to_owned()),
+        (&["doctor"], section(&commands, "dwell doctor").to_owned()),
         (&["model", "pull"], section(&commands, "dwell model pull").to_owned()),
         (&["model", "make"], section(&commands, "dwell model make").to_owned()),
         (&["model", "info"], section(&commands, "dwell model info").to_owned()),

@@ -1,3 +1,37 @@
 //! Runs an experiment: every planned run, once, whatever interrupts it.
+//!
+//! ```text
+//! experiment file ─▶ dwell-config ─▶ Setup: models, prompts, rules, plan ─▶ check: does it fit, what works here
+//!                                        │
+//!                                        ▼
+//!                     ExperimentDir ─▶ execute: run by run through dwell-run ─▶ results/<model>/<run>/, manifest.csv
+//!                     (lock, resume)                                        └▶ experiments/<id>/summary.csv, figures/
+//! ```
+//!
+//! What is done is known from the run directories alone: a run that has its manifest is finished. So an experiment that
+//! was killed at any moment goes on where it was.
 
 #![forbid(unsafe_code)]
+
+mod aggregate;
+mod check;
+mod collectors;
+mod error;
+mod estimate;
+mod execute;
+mod experiment_dir;
+mod finding;
+mod found_run;
+mod model;
+mod requests;
+mod setup;
+
+pub use check::check;
+pub use collectors::{ChosenCollectors, CollectorStatus, choose_collectors, probe_collectors};
+pub use error::ExperimentError;
+pub use estimate::{Estimate, SpeedBasis};
+pub use execute::{ExperimentListener, ExperimentSummary, FailedRun, RunEnd, RunPlace, execute};
+pub use experiment_dir::{ExperimentDir, Resumable};
+pub use finding::{Finding, Severity, has_errors};
+pub use model::Model;
+pub use setup::{Setup, SetupFiles};

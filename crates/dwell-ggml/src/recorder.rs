@@ -13,7 +13,7 @@ use crate::abi::{self, Api, Tensor};
 use crate::clock::{Moment, TickSource, monotonic_ns};
 use crate::fingerprint::fingerprint;
 use crate::plan::{Plan, plan_graph};
-use crate::ring::{DEFAULT_CAPACITY_BYTES, Producer, RingError};
+use crate::ring::{Producer, RingError};
 use crate::session;
 use crate::wire::{self, Hello, Kind, Placement, Refusal, WIRE_VERSION, WeightPlaced};
 
@@ -51,6 +51,8 @@ impl Resolution {
 pub struct RecorderOptions {
     /// Folder for the ring.
     pub ring_dir: PathBuf,
+    /// Bytes of the ring.
+    pub ring_capacity_bytes: usize,
     /// Process that empties the ring.
     pub observer_pid: u32,
     /// How finely operations are timed.
@@ -92,7 +94,7 @@ struct Channel {
 impl Recorder {
     /// Makes the ring and says hello.
     pub fn start(api: Api, options: &RecorderOptions) -> Result<Self, RingError> {
-        let ring = Producer::create(&options.ring_dir, options.observer_pid, DEFAULT_CAPACITY_BYTES)?;
+        let ring = Producer::create(&options.ring_dir, options.observer_pid, options.ring_capacity_bytes)?;
         let hello = Hello {
             wire_version: WIRE_VERSION,
             pid: std::process::id(),

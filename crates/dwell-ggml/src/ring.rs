@@ -34,6 +34,9 @@ const HEADER_BYTES: usize = 4096;
 /// seconds of recording if the observer is slow, and is little memory.
 pub const DEFAULT_CAPACITY_BYTES: usize = 8 << 20;
 
+/// Bytes of a ring for the engine's events alone, which are a few hundred bytes for each token.
+pub const EVENTS_CAPACITY_BYTES: usize = 1 << 20;
+
 /// How long a blocked producer sleeps before it looks again.
 const BLOCKED_SLEEP: Duration = Duration::from_micros(200);
 

@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dwell_ggml::abi::Tensor;
+use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::Placement;
 use dwell_ggml::{
     OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution,
@@ -39,6 +40,7 @@ fn start_recorder() -> Option<Recorder> {
     let resolution = std::env::var(RESOLUTION_VARIABLE).ok().and_then(|name| Resolution::from_name(&name));
     let options = RecorderOptions {
         ring_dir: ring_dir.into(),
+        ring_capacity_bytes: DEFAULT_CAPACITY_BYTES,
         observer_pid,
         resolution: resolution.unwrap_or(Resolution::Op),
         way_in: "preloaded",

@@ -2,36 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use dwell_analysis::{Analyser, MetricsReport, Options};
 use dwell_events::schema::{Table, loss, region_map, tokens};
+use dwell_events::{Hint, Severity};
 use dwell_gguf::GgufFile;
-use dwell_label::{FileTensor, Labelled, Labeller, Output};
+use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_store::{
-    PARTIAL_SUFFIX, RunDir, RunState, StoreError, TableWriter, open_table, write_bytes_atomically,
-    write_json_atomically, write_manifest,
+    Compression, PARTIAL_SUFFIX, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table,
+    write_bytes_atomically, write_json_atomically, write_manifest,
 };
 
+use crate::manifest_row::run_row;
 use crate::metadata::Metadata;
 use crate::raw_records::{RawRecords, frames};
 use crate::run_loss::{missing_records, run_losses};
 use crate::samples::ProcessSamples;
 use crate::session::RecordingFacts;
 use crate::summary::RunSummary;
-use crate::{RunError, RunListener, RunRecord, TENSOR_OPS_STREAM};
+use crate::{BuildOptions, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM};
 
 /// Rows that are gathered before they are written.
 const ROWS_PER_BATCH: usize = 32 * 1024;
 
 /// Rows of tables by name.
 type TableRows = BTreeMap<&'static str, u64>;
-
-/// How to build.
-#[derive(Clone, Debug, Default)]
-pub struct BuildOptions {
-    /// How metrics are computed.
-    pub analysis: Options,
-}
 
 /// A finished run.
 pub struct BuiltRun {
@@ -41,34 +37,97 @@ pub struct BuiltRun {
     pub is_partial: bool,
 }
 
-/// Makes everything that a run directory holds from its raw streams, and seals it.
-pub fn build_run(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
-    build_and_seal(run, options, listener).map_err(|error| {
+/// Makes everything that a run directory holds from its raw streams, as it was asked for when recording began, and seals
+/// it. `adjust` may change how metrics are computed.
+pub fn build_run(
+    run: &RunDir,
+    adjust: &dyn Fn(Options) -> Options,
+    listener: &mut dyn RunListener,
+) -> Result<BuiltRun, RunError> {
+    build_and_seal(run, adjust, listener).map_err(|error| {
         remove_unfinished_tables(run);
         RunError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() }
     })
 }
 
-fn build_and_seal(run: &RunDir, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
-    let record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
+fn build_and_seal(
+    run: &RunDir,
+    adjust: &dyn Fn(Options) -> Options,
+    listener: &mut dyn RunListener,
+) -> Result<BuiltRun, RunError> {
+    let mut record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
+    let build = &mut record.request.build;
+    build.analysis = adjust(build.analysis);
+    let build = build.clone();
     let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
-    let samples = ProcessSamples::write_tables(run, record.clock)?;
+    let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
     let (mut labelled, mut table_rows) = write_accesses(run, &record, &samples, listener)?;
     labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
-    table_rows.extend(write_small_tables(run, &labelled)?);
+    table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     table_rows.insert(Table::Memory.name(), samples.rows);
-    let metrics = analyse_run(run, options.analysis)?;
-    write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv().as_bytes())?;
-    write_bytes_atomically(&run.path().join("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
-    let is_partial = labelled.loss.iter().any(|row| row.kind.severity() == dwell_events::Severity::DataLoss);
-    let facts = facts.unwrap_or_default();
-    let metadata = Metadata::of(run, &record, &facts, &labelled, &samples, &table_rows, is_partial);
+    let metrics = analyse_run(run, build.analysis)?;
+    write_metrics(run, &metrics, &build)?;
+    let built = Built { record: &record, facts: facts.unwrap_or_default(), labelled: &labelled, samples: &samples };
+    let metadata = Metadata::of(run, &built, &metrics, &table_rows);
     write_json_atomically(&run.metadata_json(), &metadata)?;
     write_manifest(run)?;
-    // Last, because a run in its final state is one that has a manifest.
+    let is_partial = is_partial(&labelled);
+    if let Some(results) = results_of(run) {
+        ResultsManifest::open(results).record(&run_row(run, &metadata, &metrics))?;
+    }
+    // Last, because a run in its final state is one that has a manifest and a row.
     run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
     let summary = RunSummary::of(run, &metadata, &metrics, &labelled);
     Ok(BuiltRun { summary, is_partial })
+}
+
+/// Whether anything that should be there is missing.
+pub(crate) fn is_partial(labelled: &Labelled) -> bool {
+    labelled.loss.iter().any(|row| row.kind.severity() == Severity::DataLoss)
+}
+
+/// What a run's files are made from.
+pub(crate) struct Built<'a> {
+    pub(crate) record: &'a RunRecord,
+    pub(crate) facts: RecordingFacts,
+    pub(crate) labelled: &'a Labelled,
+    pub(crate) samples: &'a ProcessSamples,
+}
+
+/// The folder of results that a run lies in; none for a run that was moved out of one.
+pub(crate) fn results_of(run: &RunDir) -> Option<&Path> {
+    let model_dir = run.path().parent()?;
+    let is_named = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
+    (is_named(run.path(), run.run_id()) && is_named(model_dir, run.model_id())).then(|| model_dir.parent()).flatten()
+}
+
+fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &BuildOptions) -> Result<(), RunError> {
+    let file = |name: &str| run.path().join(name);
+    write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv_of(&build.metrics).as_bytes())?;
+    write_bytes_atomically(&file("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
+    write_bytes_atomically(&file("retention_histogram.csv"), metrics.retention_histogram_csv(build.bins).as_bytes())?;
+    if build.draws_figures {
+        draw_histogram(run, metrics, build.bins)?;
+    }
+    Ok(())
+}
+
+fn draw_histogram(run: &RunDir, metrics: &MetricsReport, bins: usize) -> Result<(), RunError> {
+    let rows = metrics.retention_histogram(bins);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let window_s = metrics.window.map_or(0.0, |window| window.duration_s());
+    let caption = format!("observed over {window_s:.3} s, definitions of {}", metrics.definitions.name());
+    let svg = dwell_publish::retention_histogram_svg(run.run_id(), &rows, &caption)
+        .map_err(|error| RunError::Figure { reason: error.to_string() })?;
+    let figures = run.figures();
+    fs::create_dir_all(&figures).map_err(|source| StoreError::Io {
+        action: "making the folder of figures",
+        source,
+        path: figures.clone(),
+    })?;
+    Ok(write_bytes_atomically(&figures.join("retention_histogram.svg"), svg.as_bytes())?)
 }
 
 /// Gives back the space of tables that could not be finished; they are made anew from `raw/`.
@@ -112,8 +171,12 @@ fn write_accesses(
     samples: &ProcessSamples,
     listener: &mut dyn RunListener,
 ) -> Result<(Labelled, TableRows), RunError> {
-    let mut tables = AccessTables::create(run, samples)?;
+    let build = &record.request.build;
+    let mut tables = AccessTables::create(run, samples, build.compression)?;
     let mut labeller = Labeller::new(&file_tensors(record));
+    if let Some(rules) = rules(build)? {
+        labeller = labeller.with_rules(rules, build.unknown_policy);
+    }
     let mut records = RawRecords::open(&run.raw_stream(TENSOR_OPS_STREAM))?;
     while let Some(batch) = records.next_batch() {
         for frame in frames(&batch) {
@@ -122,10 +185,23 @@ fn write_accesses(
         }
         listener.building(records.share_read());
     }
+    if let Some(access) = labeller.unlabelled() {
+        return Err(RunError::Labelling { reason: access.to_string(), hints: access.hints() });
+    }
     let mut labelled = labeller.finish(&mut tables.output);
     labelled.loss.extend(missing_records(records.missing()));
     let rows = tables.finish()?;
     Ok((labelled, rows))
+}
+
+/// The rules to ask about accesses; none where they could change nothing.
+fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, RunError> {
+    let unfit = |error: RulesError| RunError::Labelling { reason: error.to_string(), hints: error.hints() };
+    match &build.rules {
+        Some(text) => RuleSet::from_yaml(text, Path::new(RunRecord::FILE_NAME)).map(Some).map_err(unfit),
+        None if build.unknown_policy == UnknownPolicy::Keep => Ok(None),
+        None => Ok(Some(RuleSet::default_rules())),
+    }
 }
 
 /// The tables that grow with the run, written while records are labelled.
@@ -138,13 +214,14 @@ struct AccessTables<'a> {
 }
 
 impl<'a> AccessTables<'a> {
-    fn create(run: &RunDir, samples: &'a ProcessSamples) -> Result<Self, StoreError> {
+    fn create(run: &RunDir, samples: &'a ProcessSamples, compression: Compression) -> Result<Self, StoreError> {
+        let table = |table| TableWriter::create_with(run.path(), table, compression);
         Ok(Self {
             output: Output::new(run.run_id()),
             samples,
-            trace: TableWriter::create(run.path(), Table::Trace)?,
-            blocks: TableWriter::create(run.path(), Table::KvBlockLifecycle)?,
-            tokens: TableWriter::create(run.path(), Table::Tokens)?,
+            trace: table(Table::Trace)?,
+            blocks: table(Table::KvBlockLifecycle)?,
+            tokens: table(Table::Tokens)?,
         })
     }
 
@@ -175,17 +252,17 @@ impl<'a> AccessTables<'a> {
 
 /// Where tensors lie in the model file; a file that is gone only costs the file offsets.
 fn file_tensors(record: &RunRecord) -> Vec<FileTensor> {
-    let Ok(file) = GgufFile::open(&record.job.options.model) else { return Vec::new() };
+    let Ok(file) = GgufFile::open(&record.request.job.options.model) else { return Vec::new() };
     let tensors = file.tensors().iter();
     tensors.map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset }).collect()
 }
 
-fn write_small_tables(run: &RunDir, labelled: &Labelled) -> Result<TableRows, StoreError> {
+fn write_small_tables(run: &RunDir, labelled: &Labelled, compression: Compression) -> Result<TableRows, StoreError> {
     let batches =
         [(Table::RegionMap, region_map::batch(&labelled.regions)), (Table::Loss, loss::batch(&labelled.loss))];
     let mut rows = TableRows::new();
     for (table, batch) in batches {
-        let mut writer = TableWriter::create(run.path(), table)?;
+        let mut writer = TableWriter::create_with(run.path(), table, compression)?;
         writer.write(&batch)?;
         rows.insert(table.name(), writer.finish()?);
     }

@@ -111,6 +111,22 @@ pub enum RunError {
         run: PathBuf,
     },
 
+    /// The rules by which accesses are labelled cannot be used, or leave accesses without a label.
+    #[error("labelling failed: {reason}")]
+    Labelling {
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
+
+    /// A figure could not be drawn.
+    #[error("drawing a figure failed: {reason}")]
+    Figure {
+        /// Why.
+        reason: String,
+    },
+
     /// The analysis could not read what the labeller wrote.
     #[error("computing the metrics failed: {reason}")]
     Analysis {
@@ -124,13 +140,25 @@ impl RunError {
     pub fn leaves_a_run(&self) -> bool {
         matches!(self, RunError::RecordingStopped { .. } | RunError::BuildingStopped { .. })
     }
+
+    /// Whether a full disk is the cause: no other run can succeed until there is room.
+    pub fn is_full_disk(&self) -> bool {
+        let is_full =
+            |error: &StoreError| matches!(error, StoreError::NoSpace { .. } | StoreError::NotEnoughSpace { .. });
+        match self {
+            RunError::Store(source) => is_full(source),
+            RunError::NotBegun { source, .. } | RunError::RecordingStopped { source, .. } => is_full(source),
+            RunError::BuildingStopped { source, .. } => source.is_full_disk(),
+            _ => false,
+        }
+    }
 }
 
 impl Hint for RunError {
     fn hints(&self) -> Vec<String> {
         match self {
             RunError::Store(error) => error.hints(),
-            RunError::Engine { hints, .. } => hints.clone(),
+            RunError::Engine { hints, .. } | RunError::Labelling { hints, .. } => hints.clone(),
             RunError::NotBegun { source, results } => hints_before_anything_was_written(source, results),
             RunError::RecordingStopped { source, run } => hints_to_recover(source.hints(), run),
             RunError::BuildingStopped { source, run } => match **source {
@@ -144,9 +172,11 @@ impl Hint for RunError {
             RunError::NothingRecorded { .. } => {
                 vec!["it was ended before anything was recorded; run it again under another name".to_owned()]
             }
-            RunError::Interrupted | RunError::Spawn { .. } | RunError::Ring { .. } | RunError::Analysis { .. } => {
-                Vec::new()
-            }
+            RunError::Interrupted
+            | RunError::Spawn { .. }
+            | RunError::Ring { .. }
+            | RunError::Figure { .. }
+            | RunError::Analysis { .. } => Vec::new(),
         }
     }
 }

@@ -11,14 +11,20 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod build_options;
 mod discard;
 mod error;
-mod host;
+mod experiment_run;
+mod judgement;
+mod manifest_row;
 mod metadata;
+mod observer_effect;
 mod patience;
+mod probe;
 mod raw_records;
 mod record;
 mod recover;
+mod relabel;
 mod request;
 mod rings;
 mod run_loss;
@@ -28,12 +34,17 @@ mod session;
 mod summary;
 mod worker_process;
 
-pub use build::{BuildOptions, BuiltRun, analyse_run, build_run};
+pub use build::{BuiltRun, analyse_run, build_run};
+pub use build_options::{BuildOptions, DEFAULT_BINS};
 pub use discard::discard_run;
 pub use error::RunError;
-pub use host::HostFacts;
-pub use metadata::{Generation, Metadata, ObserverEffect, ProcessCost};
-pub use recover::recover_run;
+pub use experiment_run::ExperimentRun;
+pub use manifest_row::failed_row;
+pub use metadata::{CollectorFacts, Fallback, Generation, Metadata, Telemetry};
+pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
+pub use probe::{TensorOpsProbe, probe_tensor_ops};
+pub use recover::{ensure_unattended, recover_run};
+pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
 pub use request::{RunRecord, RunRequest};
 pub use session::{RecordingFacts, RunListener, record_run};
 pub use summary::{RegionSummary, RunSummary};

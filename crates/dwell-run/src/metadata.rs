@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use dwell_analysis::MetricsReport;
+use dwell_analysis::quality::Quality;
+use dwell_analysis::validity::Validity;
 use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, LoadedModel};
-use dwell_events::schema::memory::MemoryRow;
-use dwell_label::Labelled;
+use dwell_host::{Baseline, HostFacts, SensorSummary};
+use dwell_label::{Labelled, PhaseSpan};
 use dwell_store::{ClockAnchor, RunDir, utc_text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::RunRecord;
-use crate::host::HostFacts;
-use crate::samples::ProcessSamples;
-use crate::session::RecordingFacts;
+use crate::build::{Built, is_partial};
+use crate::experiment_run::ExperimentRun;
+use crate::judgement::{quality, validity};
+use crate::observer_effect::ObserverEffect;
+use crate::{BuildOptions, RunRecord};
 
 /// Content of `metadata.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -53,14 +57,55 @@ pub struct Metadata {
     pub tables: BTreeMap<&'static str, TableFacts>,
     /// How finely accesses are timed: what was asked for and what was recorded.
     pub time_resolution: Option<&'static str>,
+    /// The experiment that the run belongs to.
+    pub experiment: Option<ExperimentRun>,
+    /// What was used to watch, and what could not be.
+    pub collectors: CollectorFacts,
+    /// What the machine did before and meanwhile.
+    pub telemetry: Telemetry,
     /// What watching cost.
     pub observer_effect: ObserverEffect,
+    /// Whether the run counts.
+    pub validity: Validity,
+    /// Whether what was recorded is whole enough to be used.
+    pub quality: Quality,
+    /// How tables and figures were made.
+    pub build: BuildOptions,
     /// Graphs stored and computations of them.
     pub graphs: u64,
     /// Computations of graphs.
     pub graph_computations: u64,
     /// The worker's failure, if it failed.
     pub failure: Option<String>,
+}
+
+/// What was used to watch, and what could not be.
+#[derive(Clone, Debug, Serialize)]
+pub struct CollectorFacts {
+    /// Collectors that were used.
+    pub used: Vec<&'static str>,
+    /// Collectors that were wanted and do not work here.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// A collector that was wanted and does not work here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// The collector.
+    pub wanted: String,
+    /// What takes its place.
+    pub instead: String,
+    /// Why it does not work.
+    pub reason: String,
+}
+
+/// What the machine did before the run and meanwhile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Telemetry {
+    /// Before the run; none if that was not looked at.
+    pub baseline: Option<Baseline>,
+    /// Meanwhile; none if the observer was killed.
+    pub sensors: Option<SensorSummary>,
 }
 
 /// A phase.
@@ -111,78 +156,48 @@ pub struct TableFacts {
     pub source: &'static str,
 }
 
-/// CPU and memory of one process.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct ProcessCost {
-    /// CPU time over the run.
-    pub cpu_ns: Option<u64>,
-    /// Mean CPU use, 100 = one core.
-    pub cpu_mean_pct: Option<f64>,
-    /// Highest resident memory among the samples.
-    pub rss_peak_bytes: Option<u64>,
-    /// Samples.
-    pub samples: u64,
-    /// Time and CPU time of the first sample.
-    #[serde(skip)]
-    first: Option<(u64, Option<u64>)>,
-}
-
-/// What watching cost.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct ObserverEffect {
-    /// The process that runs the model.
-    pub worker: ProcessCost,
-    /// The process that watches.
-    pub observer: ProcessCost,
-    /// CPU time of the observer as a share of the worker's.
-    pub observer_cpu_share: Option<f64>,
-    /// Time for which the worker waited for the observer to take records.
-    pub worker_blocked_ns: u64,
-}
-
 const RESOLUTIONS: [&str; 3] = ["step", "layer", "op"];
 
 impl Metadata {
     /// The metadata of a run whose records were labelled.
     pub(crate) fn of(
         run: &RunDir,
-        record: &RunRecord,
-        facts: &RecordingFacts,
-        labelled: &Labelled,
-        samples: &ProcessSamples,
+        built: &Built<'_>,
+        metrics: &MetricsReport,
         table_rows: &BTreeMap<&'static str, u64>,
-        is_partial: bool,
     ) -> Self {
-        let outcome = &labelled.outcome;
-        let phases = labelled.phases.iter().map(|span| PhaseTimes {
-            phase: span.phase.name(),
-            begin_ns: span.begin_ns,
-            end_ns: span.end_ns,
-        });
+        let Built { record, facts, labelled, samples } = built;
+        let (request, outcome) = (&record.request, &labelled.outcome);
+        let generation = outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens));
+        let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
+        let untraced = request.untraced.as_ref();
+        let effect = ObserverEffect::of(samples, facts.worker_blocked_ns, generation.as_ref(), untraced);
         Self {
-            metadata_schema_version: "1.0",
+            metadata_schema_version: "1.1",
             run_id: run.run_id().to_owned(),
-            model_id: record.model_id.clone(),
-            state: if is_partial { "partial" } else { "complete" },
+            model_id: request.model_id.clone(),
+            state: if is_partial(labelled) { "partial" } else { "complete" },
             started_at_utc: utc_text(record.clock.unix_ns / 1_000_000_000),
             dwell_version: record.dwell_version.clone(),
-            command_line: record.command_line.clone(),
+            command_line: request.command_line.clone(),
             clock: record.clock,
             host: record.host.clone(),
             engine: "llama_cpp",
-            options: record.job.options.clone(),
-            actions: record.job.actions.clone(),
+            options: request.job.options.clone(),
+            actions: request.job.actions.clone(),
             model: outcome.model.clone(),
-            phases: phases.collect(),
-            generation: outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens)),
+            phases: labelled.phases.iter().map(PhaseTimes::of).collect(),
+            generation,
             stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
             tables: table_facts(table_rows, trace_basis(record, labelled)),
-            time_resolution: labelled
-                .hello
-                .as_ref()
-                .filter(|_| record.is_traced)
-                .and_then(|hello| RESOLUTIONS.get(usize::from(hello.resolution)).copied()),
-            observer_effect: ObserverEffect::of(samples, facts.worker_blocked_ns),
+            time_resolution: time_resolution(record, labelled),
+            experiment: request.experiment.clone(),
+            collectors: CollectorFacts { used: collectors_used(record), fallbacks: request.fallbacks.clone() },
+            validity: validity(&effect, &telemetry, request.build.ignores_throttle),
+            quality: quality(record, labelled, samples, metrics),
+            telemetry,
+            observer_effect: effect,
+            build: request.build.clone(),
             graphs: labelled.graphs,
             graph_computations: labelled.steps,
             failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),
@@ -190,10 +205,29 @@ impl Metadata {
     }
 }
 
+impl PhaseTimes {
+    fn of(span: &PhaseSpan) -> Self {
+        Self { phase: span.phase.name(), begin_ns: span.begin_ns, end_ns: span.end_ns }
+    }
+}
+
+fn time_resolution(record: &RunRecord, labelled: &Labelled) -> Option<&'static str> {
+    let hello = labelled.hello.as_ref().filter(|_| record.request.is_traced)?;
+    RESOLUTIONS.get(usize::from(hello.resolution)).copied()
+}
+
+fn collectors_used(record: &RunRecord) -> Vec<&'static str> {
+    let is_sampled = record.request.sample_interval_ms.is_some();
+    [(record.request.is_traced, "tensor_ops"), (is_sampled, "process")]
+        .into_iter()
+        .filter_map(|(is_used, name)| is_used.then_some(name))
+        .collect()
+}
+
 /// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
 fn trace_basis(record: &RunRecord, labelled: &Labelled) -> &'static str {
     let is_assumed = labelled.loss.iter().any(|row| row.kind == LossKind::GenericOpRule);
-    match (record.is_traced, is_assumed) {
+    match (record.request.is_traced, is_assumed) {
         (false, _) => "none",
         (true, true) => "inferred",
         (true, false) => "exact",
@@ -223,31 +257,5 @@ impl Generation {
             prompt_tokens_per_s: rate(prompt_tokens, prompt_ns),
             decode_tokens_per_s: rate(decoded_tokens, decode_ns),
         }
-    }
-}
-
-impl ObserverEffect {
-    fn of(samples: &ProcessSamples, worker_blocked_ns: u64) -> Self {
-        let (worker, observer) = (samples.worker, samples.observer);
-        let share = observer.cpu_ns.zip(worker.cpu_ns).filter(|&(_, worker)| worker > 0);
-        Self {
-            worker,
-            observer,
-            observer_cpu_share: share.map(|(observer, worker)| observer as f64 / worker as f64),
-            worker_blocked_ns,
-        }
-    }
-}
-
-impl ProcessCost {
-    /// Takes in the next sample of the process.
-    pub(crate) fn note(&mut self, row: &MemoryRow) {
-        let (first_ns, first_cpu_ns) = *self.first.get_or_insert((row.timestamp_ns, row.cpu_ns));
-        self.samples += 1;
-        self.rss_peak_bytes = self.rss_peak_bytes.max(Some(row.rss_bytes));
-        self.cpu_ns = row.cpu_ns.zip(first_cpu_ns).map(|(last, first)| last.saturating_sub(first));
-        let span_ns = row.timestamp_ns.saturating_sub(first_ns);
-        self.cpu_mean_pct =
-            self.cpu_ns.filter(|_| span_ns > 0).map(|spent_ns| spent_ns as f64 * 100.0 / span_ns as f64);
     }
 }

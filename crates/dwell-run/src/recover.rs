@@ -6,18 +6,25 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dwell_analysis::Options;
 use dwell_ggml::ring::process_exists;
-use dwell_store::{RunDir, RunMarker, RunState, StoreError};
+use dwell_store::{RunDir, RunState, StoreError};
 
 use crate::raw_records::RawRecords;
 use crate::record::{Recording, holds_records_from};
-use crate::{BuildOptions, BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
+use crate::{BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
 
 /// How long the worker of a killed observer may take to die, which the kernel sees to.
 const LONGEST_DYING: Duration = Duration::from_secs(5);
 
 /// Takes what the killed run left (raw streams, cut anywhere, and the ring) and makes its tables.
-pub fn recover_run(path: &Path, options: &BuildOptions, listener: &mut dyn RunListener) -> Result<BuiltRun, RunError> {
+///
+/// `adjust` may change how metrics are computed.
+pub fn recover_run(
+    path: &Path,
+    adjust: &dyn Fn(Options) -> Options,
+    listener: &mut dyn RunListener,
+) -> Result<BuiltRun, RunError> {
     let run = RunDir::open(path)?;
     let marker = run.marker()?;
     let state = marker.as_ref().map_or(RunState::Recording, |marker| marker.state);
@@ -27,7 +34,7 @@ pub fn recover_run(path: &Path, options: &BuildOptions, listener: &mut dyn RunLi
     if !run.raw().join(RunRecord::FILE_NAME).is_file() {
         return Err(RunError::NothingRecorded { run: path.to_owned() });
     }
-    check_nobody_records(&run, marker.as_ref())?;
+    ensure_unattended(&run)?;
     // With this process in the marker, a second recovery at the same time is refused.
     run.set_state(state)?;
     for ring in rings::waiting(&run) {
@@ -35,11 +42,12 @@ pub fn recover_run(path: &Path, options: &BuildOptions, listener: &mut dyn RunLi
     }
     rings::remove_unfinished(&run);
     run.set_state(RunState::Building)?;
-    build_run(&run, options, listener)
+    build_run(&run, adjust, listener)
 }
 
 /// Refuses a run whose observer, or whose worker without one, is still at work.
-fn check_nobody_records(run: &RunDir, marker: Option<&RunMarker>) -> Result<(), RunError> {
+pub fn ensure_unattended(run: &RunDir) -> Result<(), RunError> {
+    let marker = run.marker()?;
     let still_recording = |pid| Err(RunError::StillRecording { pid, run: run.path().to_owned() });
     let observer = marker.map(|marker| marker.observer_pid).filter(|&pid| pid != std::process::id());
     if let Some(pid) = observer.filter(|&pid| is_running_dwell(pid)) {

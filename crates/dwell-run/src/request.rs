@@ -1,13 +1,17 @@
-use std::time::Duration;
+//! What to run, how to watch it, and what to make of it.
 
 use dwell_events::engine::Job;
+use dwell_host::{Baseline, HostFacts};
 use dwell_store::ClockAnchor;
 use serde::{Deserialize, Serialize};
 
-use crate::host::HostFacts;
+use crate::BuildOptions;
+use crate::experiment_run::ExperimentRun;
+use crate::metadata::Fallback;
+use crate::observer_effect::UntracedRun;
 
 /// What to run and how to watch it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRequest {
     /// Engine and work.
     pub job: Job,
@@ -16,28 +20,42 @@ pub struct RunRequest {
     /// Whether graphs are recorded; without, only events and process samples are.
     pub is_traced: bool,
     /// Time between two process samples; none takes no samples.
-    pub sample_interval: Option<Duration>,
+    pub sample_interval_ms: Option<u64>,
+    /// How long the machine is watched before the run begins.
+    #[serde(default)]
+    pub baseline_ms: u64,
+    /// Time between two looks at temperature and frequency.
+    #[serde(default)]
+    pub sensor_interval_ms: u64,
     /// Command line, for the metadata.
     pub command_line: Vec<String>,
+    /// What is made of the records.
+    #[serde(default)]
+    pub build: BuildOptions,
+    /// The experiment that the run belongs to.
+    #[serde(default)]
+    pub experiment: Option<ExperimentRun>,
+    /// Collectors that were wanted and do not work here.
+    #[serde(default)]
+    pub fallbacks: Vec<Fallback>,
+    /// The same work without recording, to tell how much recording slows it down.
+    #[serde(default)]
+    pub untraced: Option<UntracedRun>,
 }
 
 /// What is written before anything starts, so that a killed run can be finished: `raw/run.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The work.
-    pub job: Job,
-    /// The model's name.
-    pub model_id: String,
-    /// Whether graphs are recorded.
-    pub is_traced: bool,
-    /// Time between two process samples; none if no samples are taken.
-    pub sample_interval_ms: Option<u64>,
-    /// Command line.
-    pub command_line: Vec<String>,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub request: RunRequest,
     /// What both clocks said at the start.
     pub clock: ClockAnchor,
     /// The machine.
     pub host: HostFacts,
+    /// What the machine did before the run; none if that was not looked at.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
     /// Version of dwell.
     pub dwell_version: String,
 }
@@ -47,15 +65,12 @@ impl RunRecord {
     pub const FILE_NAME: &str = "run.json";
 
     /// The record of a request, as of now.
-    pub fn of(request: &RunRequest) -> Self {
+    pub fn of(request: &RunRequest, baseline: Option<Baseline>) -> Self {
         Self {
-            job: request.job.clone(),
-            model_id: request.model_id.clone(),
-            is_traced: request.is_traced,
-            sample_interval_ms: request.sample_interval.map(|interval| interval.as_millis() as u64),
-            command_line: request.command_line.clone(),
+            request: request.clone(),
             clock: clock_anchor(),
             host: HostFacts::read(),
+            baseline,
             dwell_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

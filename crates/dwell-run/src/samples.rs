@@ -5,9 +5,9 @@ use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_store::{ClockAnchor, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter};
+use dwell_store::{ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter};
 
-use crate::metadata::ProcessCost;
+use crate::observer_effect::ProcessCost;
 use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
 
 /// What is kept of the samples after they were written; a long run has many.
@@ -28,8 +28,12 @@ pub(crate) struct ProcessSamples {
 impl ProcessSamples {
     /// Writes the memory table and its CSV from all samples that the raw stream has: the run does not depend on those
     /// that are missing.
-    pub(crate) fn write_tables(run: &RunDir, anchor: ClockAnchor) -> Result<Self, StoreError> {
-        let mut table = TableWriter::create(run.path(), Table::Memory)?;
+    pub(crate) fn write_tables(
+        run: &RunDir,
+        anchor: ClockAnchor,
+        compression: Compression,
+    ) -> Result<Self, StoreError> {
+        let mut table = TableWriter::create_with(run.path(), Table::Memory, compression)?;
         let mut csv = MemoryCsvFile::create(&run.memory_csv(), anchor)?;
         let mut samples = Self::default();
         match RawReader::open(&run.raw_stream(PROCESS_STREAM)) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::{Frame, Kind};
+use dwell_host::{Baseline, Root, SensorSummary, SensorThread};
 use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
 
 use crate::patience::Patience;
@@ -20,6 +21,11 @@ use crate::{RunError, RunRecord, RunRequest, TENSOR_OPS_STREAM};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Room without which a run does not begin: the ring, which is allocated in full, and a first piece of each stream.
 const LEAST_SPACE_BYTES: u64 = DEFAULT_CAPACITY_BYTES as u64 + (1 << 20);
+
+/// Sensors change slowly, and reading them takes time from the worker.
+const LEAST_SENSOR_INTERVAL_MS: u64 = 10;
+/// How often the processors are looked at before a run.
+const BASELINE_LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// What a run tells while it goes on.
 pub trait RunListener {
@@ -47,6 +53,9 @@ pub struct RecordingFacts {
     pub sampling_failure: Option<String>,
     /// Whether the user interrupted before all was done.
     pub is_interrupted: bool,
+    /// What the machine's sensors said meanwhile.
+    #[serde(default)]
+    pub sensors: Option<SensorSummary>,
 }
 
 impl RecordingFacts {
@@ -67,13 +76,17 @@ pub fn record_run(
     let results = run.path().ancestors().nth(2).unwrap_or(run.path());
     let not_begun = |source| RunError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
-    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &RunRecord::of(request)).map_err(not_begun)?;
+    let record = RunRecord::of(request, baseline(request, interrupted)?);
+    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(not_begun)?;
+    let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();
     let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;
     let mut session = Session::begin(run, request, &worker).map_err(not_begun)?;
     let followed = session.follow(&mut worker, interrupted, listener);
     worker.kill_because("recording had to stop".to_owned());
     let has_computed = session.progress.has_computed;
-    let ended = session.end(&worker, interrupted.load(Ordering::Relaxed)).map_err(RunError::Store);
+    let ended = session
+        .end(&worker, sensors.map(SensorThread::stop), interrupted.load(Ordering::Relaxed))
+        .map_err(RunError::Store);
     let stopped = |source| RunError::RecordingStopped { source, run: run.path().to_owned() };
     let facts = followed.and(ended).map_err(|error| match error {
         RunError::Store(source) if has_computed => stopped(source),
@@ -82,6 +95,21 @@ pub fn record_run(
     })?;
     run.set_state(RunState::Building).map_err(stopped)?;
     Ok(facts)
+}
+
+/// A request from before there were sensors has no interval.
+fn sensor_interval(request: &RunRequest) -> Duration {
+    Duration::from_millis(request.sensor_interval_ms.max(LEAST_SENSOR_INTERVAL_MS))
+}
+
+/// What the machine does before the run; none if nobody wants to know.
+fn baseline(request: &RunRequest, interrupted: &AtomicBool) -> Result<Option<Baseline>, RunError> {
+    if request.baseline_ms == 0 {
+        return Ok(None);
+    }
+    let duration = Duration::from_millis(request.baseline_ms);
+    let baseline = Baseline::measure(duration, BASELINE_LOOKS_EVERY, interrupted);
+    if interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(Some(baseline)) }
 }
 
 /// What the worker's records say about how far it has come.
@@ -131,8 +159,8 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(run: &'a RunDir, request: &RunRequest, worker: &WorkerProcess) -> Result<Self, StoreError> {
-        let begin = |interval| Sampling::begin(run, worker.pid(), interval);
-        let sampling = request.sample_interval.map(begin).transpose()?;
+        let begin = |interval_ms| Sampling::begin(run, worker.pid(), Duration::from_millis(interval_ms));
+        let sampling = request.sample_interval_ms.map(begin).transpose()?;
         Ok(Self { run, recording: None, sampling, progress: Progress::default() })
     }
 
@@ -198,7 +226,12 @@ impl<'a> Session<'a> {
     }
 
     /// Writes what is left of all streams, then the facts that tell that nothing is.
-    fn end(self, worker: &WorkerProcess, was_interrupted: bool) -> Result<RecordingFacts, StoreError> {
+    fn end(
+        self,
+        worker: &WorkerProcess,
+        sensors: Option<SensorSummary>,
+        was_interrupted: bool,
+    ) -> Result<RecordingFacts, StoreError> {
         let worker_blocked_ns = self.recording.as_ref().map_or(0, Recording::blocked_ns);
         self.recording.map_or(Ok(()), Recording::finish)?;
         let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
@@ -208,6 +241,7 @@ impl<'a> Session<'a> {
             missed_samples: sampling.missed,
             sampling_failure: sampling.failure,
             is_interrupted: self.progress.is_cut_short(was_interrupted),
+            sensors,
         };
         write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)?;
         Ok(facts)

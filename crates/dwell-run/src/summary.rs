@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use dwell_analysis::MetricsReport;
+use dwell_analysis::quality::Quality;
+use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
 use dwell_events::schema::loss::LossRow;
 use dwell_label::Labelled;
 use dwell_store::RunDir;
 use serde::Serialize;
 
-use crate::metadata::{Generation, Metadata, ObserverEffect};
+use crate::metadata::{Generation, Metadata};
+use crate::observer_effect::ObserverEffect;
 
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +45,10 @@ pub struct RunSummary {
     pub regions: Vec<RegionSummary>,
     /// What watching cost.
     pub observer_effect: ObserverEffect,
+    /// Whether the run counts, and what keeps it from being clean.
+    pub validity: Validity,
+    /// Whether what was recorded is whole enough to be used.
+    pub quality: Quality,
     /// Highest resident memory of this process, the building of the tables included.
     pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
@@ -109,7 +116,9 @@ impl RunSummary {
             window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
             definitions: metrics.definitions.name(),
             regions: RegionSummary::all(metrics),
-            observer_effect: metadata.observer_effect,
+            observer_effect: metadata.observer_effect.clone(),
+            validity: metadata.validity.clone(),
+            quality: metadata.quality.clone(),
             observer_peak_rss_bytes: peak_rss_bytes(),
             failure: metadata.failure.clone(),
             failure_hints: labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect(),

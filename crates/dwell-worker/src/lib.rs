@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, Job, TimeResolution};
-use dwell_ggml::ring::process_exists;
+use dwell_ggml::ring::{DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, process_exists};
 use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution, UNTRACED_VARIABLE};
 use dwell_llama::{Hooks, JobObserver};
 
@@ -53,8 +53,8 @@ fn run_job_from_stdin() -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|error| format!("reading the job: {error}"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| format!("reading the job: {error}"))?;
-    let recorder = start_recorder(&job)?;
     let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
+    let recorder = start_recorder(&job, is_traced)?;
     let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };
     let mut observer = Reporter { recorder, is_interrupted: interruption_flag() };
     if let Err(error) = dwell_llama::run_job(&job, hooks, &mut observer) {
@@ -63,9 +63,10 @@ fn run_job_from_stdin() -> Result<(), String> {
     Ok(())
 }
 
-fn start_recorder(job: &Job) -> Result<&'static Recorder, String> {
+fn start_recorder(job: &Job, is_traced: bool) -> Result<&'static Recorder, String> {
     let options = RecorderOptions {
         ring_dir: variable(RING_DIR_VARIABLE)?.into(),
+        ring_capacity_bytes: if is_traced { DEFAULT_CAPACITY_BYTES } else { EVENTS_CAPACITY_BYTES },
         observer_pid: observer_pid()?,
         resolution: match job.options.time_resolution {
             TimeResolution::Step => Resolution::Step,

@@ -1,13 +1,21 @@
 //! What can be typed.
 
+mod doctor;
+mod experiment;
+mod export;
 mod model;
+mod relabel;
 mod results;
 mod run;
 mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use experiment::ExperimentArgs;
+pub(crate) use export::{ExportArgs, ExportFormatArg};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
+pub(crate) use relabel::{RelabelArgs, UnknownArg};
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
 pub(crate) use run::{MetricsArgs, RunArgs};
 pub(crate) use values::{AutoSwitch, CollectorArg, DefinitionsArg, EngineArg, KvTypeArg, ResolutionArg, Switch};
@@ -22,6 +30,10 @@ Examples:
 
   # The figures again, by the definitions of mrm-trace
   dwell analyse results/smollm2-135m-instruct.q4_1/<run> --definitions mrm-trace
+
+  # An experiment: every combination of a file, then the same again from where it was interrupted
+  dwell run --config config/kv_cache_study.yaml
+  dwell run --config config/kv_cache_study.yaml --resume
 
   # A model without a network: random weights of a chosen shape
   dwell model make tiny.gguf --layers 2 --embedding 64 && dwell run --model tiny.gguf";
@@ -38,12 +50,24 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a model and record every access to its weights, KV cache and activations.
     Run(Box<RunArgs>),
-    /// Compute the metrics of a finished run again, with other definitions or thresholds.
+    /// Check an experiment file, and whether its experiment can be run here.
+    Validate(ExperimentArgs),
+    /// List every run of an experiment, with the time and space that it takes.
+    Plan(ExperimentArgs),
+    /// Compute the metrics of a finished run again, or aggregate those of all runs in a folder.
     Analyse(AnalyseArgs),
-    /// Check every file of a run against its manifest.
+    /// Make a folder of runs that is ready to be published: tables, data dictionary, card, checksums, licence.
+    Export(ExportArgs),
+    /// Check every file of a run, or of all runs in a folder, against their manifests.
     Verify(VerifyArgs),
-    /// Finish a run that was killed: make its tables from what was recorded.
+    /// Finish a run that was killed, or all such runs in a folder: make their tables from what was recorded.
     Recover(RecoverArgs),
+    /// Label the accesses of a finished run anew, by rules, and write them as a run of their own.
+    Relabel(RelabelArgs),
+    /// Print the JSON Schema of experiment files, for editors.
+    Schema,
+    /// Try what can be observed on this machine, and say what would enable the rest.
+    Doctor(DoctorArgs),
     /// Get, make and describe model files.
     Model {
         #[command(subcommand)]

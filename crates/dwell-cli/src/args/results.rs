@@ -3,24 +3,49 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use dwell_analysis::Metric;
+use dwell_publish::ExclusionReason;
 
 use super::MetricsArgs;
 
 #[derive(Args)]
 pub(crate) struct AnalyseArgs {
-    /// Run directory.
-    pub(crate) run: PathBuf,
+    /// Run directory, results directory, or the folder of a model in one. Several runs are aggregated.
+    pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) metrics: MetricsArgs,
+    pub(crate) figures: MetricsArgs,
+    /// Metrics to show; of several runs, those to aggregate. Default: all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = metric)]
+    pub(crate) metrics: Vec<Metric>,
+    /// Aggregate the runs of this experiment only.
+    #[arg(long, value_name = "ID|NAME")]
+    pub(crate) experiment: Option<String>,
+    /// Aggregate runs that do not count after all: failed, partial, warmup, untraced, quality_fail, contaminated.
+    #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
+    pub(crate) include: Vec<ExclusionReason>,
+    /// Folder to write summary.csv, summary.json and the figures of the aggregate to.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Print the whole report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
+fn metric(name: &str) -> Result<Metric, String> {
+    Metric::from_name(name).ok_or_else(|| format!("known are {}", Metric::ALL.map(Metric::name).join(", ")))
+}
+
+/// A run that was not finished has no figures to take in.
+fn exclusion_reason(name: &str) -> Result<ExclusionReason, String> {
+    let known = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
+    let names = || known.clone().map(ExclusionReason::name).collect::<Vec<_>>().join(", ");
+    known.clone().find(|reason| reason.name() == name).ok_or_else(|| format!("known are {}", names()))
+}
+
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
-    /// Run directory.
-    pub(crate) run: PathBuf,
+    /// Run directory, results directory, or the folder of a model in one.
+    pub(crate) path: PathBuf,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -28,8 +53,8 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Args)]
 pub(crate) struct RecoverArgs {
-    /// Run directory.
-    pub(crate) run: PathBuf,
+    /// Run directory, results directory, or the folder of a model in one.
+    pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// Print the summary as JSON.

@@ -6,28 +6,72 @@ use clap::Args;
 
 use super::{AutoSwitch, CollectorArg, DefinitionsArg, EngineArg, KvTypeArg, ResolutionArg, Switch};
 
-/// How metrics are computed.
+/// What an experiment file says itself.
+const SINGLE_RUN_OPTIONS: [&str; 34] = [
+    "engine",
+    "model",
+    "prompt",
+    "prompt_file",
+    "actions",
+    "max_tokens",
+    "context_length",
+    "threads",
+    "batch_size",
+    "micro_batch_size",
+    "parallel",
+    "kv_unified",
+    "kv_type",
+    "kv_type_k",
+    "kv_type_v",
+    "flash_attention",
+    "mmap",
+    "repack",
+    "full_window_cache",
+    "context_shift",
+    "seed",
+    "temperature",
+    "chat_template",
+    "ignore_end",
+    "collect",
+    "time_resolution",
+    "sample_interval_ms",
+    "baseline_secs",
+    "sensor_interval_ms",
+    "definitions",
+    "high_write_once",
+    "high_retention_secs",
+    "medium_write_once",
+    "medium_retention_secs",
+];
+
+/// How metrics are computed. What is not given stays as the run, or dwell, has it.
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
-    /// Whose definitions the figures follow.
-    #[arg(long, value_enum, default_value = "dwell")]
-    pub(crate) definitions: DefinitionsArg,
-    /// Write-once ratio from which data is rated high_mrm.
-    #[arg(long, value_name = "RATIO", default_value_t = 0.8)]
-    pub(crate) high_write_once: f64,
-    /// Retention p99 in seconds from which data is rated high_mrm.
-    #[arg(long, value_name = "SECS", default_value_t = 10.0)]
-    pub(crate) high_retention_secs: f64,
-    /// Write-once ratio from which data is rated medium_mrm.
-    #[arg(long, value_name = "RATIO", default_value_t = 0.5)]
-    pub(crate) medium_write_once: f64,
-    /// Retention p50 in seconds from which data is rated medium_mrm.
-    #[arg(long, value_name = "SECS", default_value_t = 1.0)]
-    pub(crate) medium_retention_secs: f64,
+    /// Whose definitions the figures follow. Default: dwell.
+    #[arg(long, value_enum)]
+    pub(crate) definitions: Option<DefinitionsArg>,
+    /// Write-once ratio from which data is rated high_mrm. Default: 0.8.
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) high_write_once: Option<f64>,
+    /// Retention p99 in seconds from which data is rated high_mrm. Default: 10.
+    #[arg(long, value_name = "SECS")]
+    pub(crate) high_retention_secs: Option<f64>,
+    /// Write-once ratio from which data is rated medium_mrm. Default: 0.5.
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) medium_write_once: Option<f64>,
+    /// Retention p50 in seconds from which data is rated medium_mrm. Default: 1.
+    #[arg(long, value_name = "SECS")]
+    pub(crate) medium_retention_secs: Option<f64>,
 }
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
+    /// Run an experiment: every combination that this file asks for.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = SINGLE_RUN_OPTIONS)]
+    pub(crate) config: Option<PathBuf>,
+    /// Go on with the experiment where it was interrupted.
+    #[arg(long, requires = "config")]
+    pub(crate) resume: bool,
     /// Engine that runs the model.
     #[arg(long, value_enum, default_value = "llama_cpp")]
     pub(crate) engine: EngineArg,
@@ -109,11 +153,20 @@ pub(crate) struct RunArgs {
     /// Milliseconds between two process samples.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
+    /// Seconds for which the machine is watched before the run begins.
+    #[arg(long, value_name = "SECS", default_value_t = 0.5)]
+    pub(crate) baseline_secs: f64,
+    /// Milliseconds between two looks at temperature and frequency.
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
+    pub(crate) sensor_interval_ms: u64,
+    /// Run the same once more without recording, to tell how much recording slows it down.
+    #[arg(long)]
+    pub(crate) measure_slowdown: bool,
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
-    /// Folder that run directories are made in.
-    #[arg(short, long, value_name = "DIR", default_value = "results")]
-    pub(crate) output: PathBuf,
+    /// Folder that run directories are made in. Default: results, or what the experiment file says.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Name of the run; it must not exist yet. Default: time and a random part.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,

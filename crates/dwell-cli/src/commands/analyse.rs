@@ -1,24 +1,54 @@
-//! `dwell analyse`: the metrics of a finished run.
+//! `dwell analyse`: the metrics of a finished run, or of all runs in a folder.
 
 use std::process::ExitCode;
 
+use dwell_publish::RunFacts;
 use dwell_run::{RegionSummary, analyse_run};
-use dwell_store::RunDir;
+use dwell_store::{RunDir, TreeKind, tree_kind};
 
+use super::analyse_tree;
 use crate::args::AnalyseArgs;
-use crate::messages::hinted;
+use crate::messages::{Failure, hinted};
 use crate::output::print_result;
-use crate::summary_text;
+use crate::{aggregate_text, summary_text};
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
-    let run = RunDir::open(&args.run).map_err(hinted)?;
-    let report = analyse_run(&run, args.metrics.options()).map_err(hinted)?;
+    match tree_kind(&args.path).map_err(hinted)? {
+        TreeKind::Run => one_run(args),
+        TreeKind::Tree => analyse_tree::run(args),
+    }
+}
+
+fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
+    refuse_options_of_a_tree(args)?;
+    let run = RunDir::open(&args.path).map_err(hinted)?;
+    let report = analyse_run(&run, args.figures.options()).map_err(hinted)?;
     if args.json {
         super::print_json(&report)?;
-    } else {
+    } else if args.metrics.is_empty() {
         let window_s = report.window.map_or(0.0, |window| window.duration_s());
         let regions = RegionSummary::all(&report);
         print_result(&summary_text::region_table(&regions, window_s, report.definitions.name()))?;
+    } else {
+        let mut facts = RunFacts::default();
+        facts.set_metrics(&report.metrics_csv_of(&args.metrics)).map_err(hinted)?;
+        print_result(&aggregate_text::run_table(&facts, &args.metrics))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One run has nothing to be aggregated with.
+fn refuse_options_of_a_tree(args: &AnalyseArgs) -> Result<(), Failure> {
+    let given = [
+        ("--experiment", args.experiment.is_some()),
+        ("--include", !args.include.is_empty()),
+        ("--output", args.output.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            Err(Failure::new(format!("analysing one run found {option}, which is for several: {:?}", args.path))
+                .hint("name the results directory to aggregate its runs"))
+        }
+    }
 }

@@ -1,12 +1,22 @@
 //! One file per command.
 
 pub(crate) mod analyse;
+mod analyse_tree;
+pub(crate) mod doctor;
+pub(crate) mod experiment;
+pub(crate) mod export;
 pub(crate) mod model_info;
 pub(crate) mod model_make;
 pub(crate) mod model_pull;
+pub(crate) mod plan;
 pub(crate) mod recover;
+mod recover_tree;
+pub(crate) mod relabel;
 pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod validate;
 pub(crate) mod verify;
+mod verify_tree;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -19,18 +29,25 @@ use dwell_events::engine::KvType;
 impl MetricsArgs {
     /// What the arguments mean to the analysis.
     pub(crate) fn options(&self) -> Options {
+        self.options_over(Options::default())
+    }
+
+    /// The same, where what is not given stays as it is.
+    pub(crate) fn options_over(&self, base: Options) -> Options {
+        let definitions = self.definitions.map(|definitions| match definitions {
+            DefinitionsArg::Dwell => Definitions::Dwell,
+            DefinitionsArg::MrmTrace => Definitions::MrmTrace,
+        });
+        let thresholds = base.thresholds;
         Options {
-            definitions: match self.definitions {
-                DefinitionsArg::Dwell => Definitions::Dwell,
-                DefinitionsArg::MrmTrace => Definitions::MrmTrace,
-            },
+            definitions: definitions.unwrap_or(base.definitions),
             thresholds: SuitabilityThresholds {
-                high_write_once: self.high_write_once,
-                high_retention_s: self.high_retention_secs,
-                medium_write_once: self.medium_write_once,
-                medium_retention_s: self.medium_retention_secs,
+                high_write_once: self.high_write_once.unwrap_or(thresholds.high_write_once),
+                high_retention_s: self.high_retention_secs.unwrap_or(thresholds.high_retention_s),
+                medium_write_once: self.medium_write_once.unwrap_or(thresholds.medium_write_once),
+                medium_retention_s: self.medium_retention_secs.unwrap_or(thresholds.medium_retention_s),
             },
-            ..Options::default()
+            ..base
         }
     }
 }

@@ -1,8 +1,9 @@
 //! `dwell run`: runs a model in a worker and leaves a run directory.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_run::{BuildOptions, BuiltRun, RunError, RunRequest, build_run, discard_run, record_run};
+use dwell_run::{BuiltRun, RunError, RunRequest, UntracedRun, build_run, discard_run, record_run};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::args::{EngineArg, RunArgs};
@@ -12,46 +13,85 @@ use crate::output::{print_result, say};
 use crate::terminal::Terminal;
 use crate::{model_cache, model_file, run_request, summary_text};
 
+/// Added to the name of a run for the one that is not recorded.
+const UNTRACED_SUFFIX: &str = "-untraced";
+
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    if let Some(config) = &args.config {
+        return super::experiment::run(args, config);
+    }
     let EngineArg::LlamaCpp = args.engine;
     let interruption = Interruption::listen()?;
     let actions = run_request::actions(args)?;
     let model = model_cache::resolve(args.model.as_deref())?;
     let file = model_file::open_to_run(&model.path)?;
-    let request = run_request::request(args, actions, &model, &file);
-    let run = create_run_dir(args, &model.id)?;
-    let mut terminal = Terminal::new(args.json, args.max_tokens.into());
-    let built = record_and_build(args, &run, &request, &interruption, &mut terminal);
-    terminal.finish();
-    print_summary(&built.map_err(hinted)?, args.json)
+    let mut request = run_request::request(args, actions, &model, &file);
+    let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
+    let results = args.output.clone().unwrap_or_else(|| PathBuf::from("results"));
+    let one =
+        OneRun { results: &results, is_quiet: args.json, tokens_max: args.max_tokens, interruption: &interruption };
+    if args.measure_slowdown {
+        request.untraced = Some(one.run_untraced(&request, &format!("{run_id}{UNTRACED_SUFFIX}"))?);
+    }
+    print_summary(&one.run(&request, &run_id)?, args.json)
 }
 
-fn create_run_dir(args: &RunArgs, model_id: &str) -> Result<RunDir, Failure> {
-    let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
-    RunDir::create(&args.output, model_id, &run_id).map_err(|error| {
+/// What the runs of a command share.
+struct OneRun<'a> {
+    results: &'a Path,
+    is_quiet: bool,
+    tokens_max: u32,
+    interruption: &'a Interruption,
+}
+
+impl OneRun<'_> {
+    fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
+        let run = create_run_dir(self.results, &request.model_id, run_id)?;
+        let mut terminal = Terminal::new(self.is_quiet, self.tokens_max.into());
+        let built = self.record_and_build(&run, request, &mut terminal);
+        terminal.finish();
+        built.map_err(hinted)
+    }
+
+    /// Runs the same without recording accesses.
+    fn run_untraced(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<UntracedRun> {
+        if !self.is_quiet {
+            say(format_args!("first without recording, as {run_id}\n"));
+        }
+        let built = self.run(&RunRequest { is_traced: false, ..request.clone() }, run_id)?;
+        let generation = built.summary.generation;
+        Ok(UntracedRun {
+            run_id: run_id.to_owned(),
+            prompt_tokens_per_s: generation.and_then(|generation| generation.prompt_tokens_per_s),
+            decode_tokens_per_s: generation.and_then(|generation| generation.decode_tokens_per_s),
+        })
+    }
+
+    fn record_and_build(
+        &self,
+        run: &RunDir,
+        request: &RunRequest,
+        terminal: &mut Terminal,
+    ) -> Result<BuiltRun, RunError> {
+        self.interruption.recording_begins(run.path());
+        let facts = record_run(run, request, self.interruption.is_requested(), terminal).inspect_err(|error| {
+            if !error.leaves_a_run() {
+                discard_run(run);
+            }
+        })?;
+        self.interruption.building_begins(run.path(), facts.is_interrupted);
+        build_run(run, &|options| options, terminal)
+    }
+}
+
+fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir, Failure> {
+    RunDir::create(results, model_id, run_id).map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {
             StoreError::Exists { .. } | StoreError::UnusableName { .. } => failure,
             _ => failure.hint("choose a folder that can be written to with `-o DIR`"),
         }
     })
-}
-
-fn record_and_build(
-    args: &RunArgs,
-    run: &RunDir,
-    request: &RunRequest,
-    interruption: &Interruption,
-    terminal: &mut Terminal,
-) -> Result<BuiltRun, RunError> {
-    interruption.recording_begins(run.path());
-    let facts = record_run(run, request, interruption.is_requested(), terminal).inspect_err(|error| {
-        if !error.leaves_a_run() {
-            discard_run(run);
-        }
-    })?;
-    interruption.building_begins(run.path(), facts.is_interrupted);
-    build_run(run, &BuildOptions { analysis: args.metrics.options() }, terminal)
 }
 
 /// Prints what a finished run says. Exit code 1 tells that something is missing from it.

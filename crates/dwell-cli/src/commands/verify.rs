@@ -1,17 +1,25 @@
-//! `dwell verify`: every file of a run against its manifest.
+//! `dwell verify`: every file of a run, or of all runs of a tree, against its manifest.
 
 use std::process::ExitCode;
 
-use dwell_store::{RunDir, StoreError, VerifyReport, verify};
+use dwell_store::{RunDir, StoreError, TreeKind, VerifyReport, tree_kind, verify};
 
+use super::verify_tree;
 use crate::args::VerifyArgs;
 use crate::format::count;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::print_result;
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let run = RunDir::open(&args.run).map_err(hinted)?;
-    let report = verify(&args.run).map_err(|error| unverifiable(&error, &run))?;
+    match tree_kind(&args.path).map_err(hinted)? {
+        TreeKind::Run => verify_run(args),
+        TreeKind::Tree => verify_tree::run(args),
+    }
+}
+
+fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+    let run = RunDir::open(&args.path).map_err(hinted)?;
+    let report = verify(&args.path).map_err(|error| unverifiable(&error, &run))?;
     if args.json {
         super::print_json(&report)?;
     } else {

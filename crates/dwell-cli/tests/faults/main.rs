@@ -17,4 +17,5 @@ mod results;
 mod short_run;
 mod slow_observer;
 mod streams;
+mod trees;
 mod verification;

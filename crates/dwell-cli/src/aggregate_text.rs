@@ -1,0 +1,137 @@
+//! Figures over repetitions, for people.
+
+use std::collections::BTreeMap;
+
+use dwell_analysis::Metric;
+use dwell_analysis::statistics::Summary;
+use dwell_publish::{Aggregate, Group, RunFacts};
+
+use crate::format::{bytes, counted, ratio, seconds, table, totals};
+
+/// Columns of `metrics.csv` that are shown if nobody chooses others.
+const COLUMNS: [&str; 8] = [
+    "distinct_bytes",
+    "bytes_read",
+    "bytes_written",
+    "read_write_ratio",
+    "retention_p50_s",
+    "retention_p99_s",
+    "write_once_ratio_mean",
+    "suitability",
+];
+
+/// What all runs together say.
+pub(crate) fn aggregate(aggregate: &Aggregate, metrics: &[Metric]) -> String {
+    let names: Vec<&str> = aggregate.experiments.iter().map(String::as_str).collect();
+    let validity: Vec<(u64, &str)> = aggregate.validity.iter().map(|(class, count)| (*count as u64, *class)).collect();
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<10} {value}\n"));
+    if !names.is_empty() {
+        line("experiment", names.join(", "));
+    }
+    let groups = counted(aggregate.groups.len() as u64, "group");
+    line("runs", format!("{} in {groups}; validity: {}", aggregate.runs, totals(&validity)));
+    line("excluded", aggregate.exclusions_text());
+    line("common", aggregate.common_keys());
+    for group in &aggregate.groups {
+        text.push_str(&format!("\n{}, {}\n", aggregate.label_of(group), counted(group.run_ids.len() as u64, "run")));
+        text.push_str(&run_figures(group));
+        text.push_str(&group_table(group, metrics));
+    }
+    let words = |set: &std::collections::BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
+    text.push_str(&format!(
+        "\nmeans ± half of the 95 % confidence interval, definitions of {}, basis {}\n",
+        words(&aggregate.definitions),
+        words(&aggregate.basis)
+    ));
+    if aggregate.has_single_runs() {
+        text.push_str("a group of one run has no interval: nothing is known of its spread\n");
+    }
+    text
+}
+
+/// The chosen metrics of one run.
+pub(crate) fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
+    let types: Vec<&str> = run.metrics.iter().map(|line| line.region_type.as_str()).collect();
+    let value = |region_type: &str, column: &str| {
+        let line = run.metrics.iter().find(|line| line.region_type == region_type)?;
+        line.number(column).map(|number| figure(column, number)).or_else(|| line.text(column).map(str::to_owned))
+    };
+    figure_table(&types, &columns_of(metrics), value)
+}
+
+fn columns_of(metrics: &[Metric]) -> Vec<&'static str> {
+    if metrics.is_empty() { COLUMNS.to_vec() } else { metrics.iter().flat_map(|metric| metric.columns()).collect() }
+}
+
+/// A line per figure, a column per region type. Figures that nothing has are left out.
+fn figure_table(types: &[&str], columns: &[&str], value: impl Fn(&str, &str) -> Option<String>) -> String {
+    let header = std::iter::once("").chain(types.iter().copied()).map(str::to_owned).collect();
+    let mut lines: Vec<Vec<String>> = vec![header];
+    for column in columns {
+        let values: Vec<Option<String>> = types.iter().map(|region_type| value(region_type, column)).collect();
+        if values.iter().any(Option::is_some) {
+            let cells = values.into_iter().map(|value| value.unwrap_or_else(|| "–".to_owned()));
+            lines.push(std::iter::once((*column).to_owned()).chain(cells).collect());
+        }
+    }
+    table(&lines)
+}
+
+fn group_table(group: &Group, metrics: &[Metric]) -> String {
+    let types: Vec<&str> = group.regions.iter().map(|region| region.region_type.as_str()).collect();
+    figure_table(&types, &columns_of(metrics), |region_type, column| {
+        if column == "suitability" {
+            let region = group.regions.iter().find(|region| region.region_type == region_type)?;
+            return Some(classes(&region.suitability)).filter(|text| !text.is_empty());
+        }
+        group.region_figure(region_type, column).map(|summary| with_spread(column, summary))
+    })
+}
+
+/// `low_mrm`, or `2 low_mrm, 1 medium_mrm` if runs disagree.
+fn classes(counts: &BTreeMap<String, usize>) -> String {
+    match counts.iter().next() {
+        Some((class, _)) if counts.len() == 1 => class.clone(),
+        _ => totals(&counts.iter().map(|(class, count)| (*count as u64, class.as_str())).collect::<Vec<_>>()),
+    }
+}
+
+/// Speed, memory and cost of watching, one line.
+fn run_figures(group: &Group) -> String {
+    let names = [
+        ("prompt_tokens_per_s", "prompt", " tokens/s"),
+        ("decode_tokens_per_s", "decode", " tokens/s"),
+        ("worker_rss_peak_bytes", "worker memory", ""),
+        ("observer_cpu_mean_pct", "observer CPU", " %"),
+        ("decode_speed_share", "speed of untraced decoding", ""),
+    ];
+    let known = names.iter().filter_map(|(metric, name, unit)| {
+        let summary = group.figures.get(*metric)?;
+        Some(format!("{name} {}{unit}", with_spread(metric, summary)))
+    });
+    let text = known.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+fn with_spread(column: &str, summary: &Summary) -> String {
+    let mean = figure(column, summary.mean);
+    match summary.ci95_high {
+        Some(high) => format!("{mean} ± {}", figure(column, high - summary.mean)),
+        None => mean,
+    }
+}
+
+/// A figure in the unit that its name ends with.
+fn figure(column: &str, value: f64) -> String {
+    match column {
+        column if column.ends_with("_per_s") => ratio(value),
+        column if column.ends_with("_s") => seconds(value),
+        column if column.ends_with("_ns") => seconds(value / 1e9),
+        column if column.contains("bytes") => bytes(value.round() as u64),
+        column if column.contains("ratio") || column.ends_with("_share") || column.ends_with("_mean") => {
+            if value < 10.0 { format!("{value:.3}") } else { ratio(value) }
+        }
+        _ => ratio(value),
+    }
+}

@@ -1,0 +1,30 @@
+//! Arguments of `dwell relabel`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnknownArg {
+    Keep,
+    Skip,
+    Error,
+}
+
+#[derive(Args)]
+pub(crate) struct RelabelArgs {
+    /// Run directory, or a trace.parquet of dwell or mrm-trace.
+    pub(crate) input: PathBuf,
+    /// Directory to make; it must not exist.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Rules file; without one, the rules that dwell comes with.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    /// What happens to accesses that nothing can label: they are kept as unknown, dropped and counted, or an error.
+    #[arg(long, value_enum, default_value = "keep")]
+    pub(crate) unknown: UnknownArg,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,55 @@
+//! `dwell export`: a folder of runs that is ready to be published.
+
+use std::process::ExitCode;
+
+use dwell_publish::{ExportFormat, ExportReport, ExportRequest, export};
+
+use super::analyse_tree::read_runs;
+use crate::args::{ExportArgs, ExportFormatArg};
+use crate::format::{bytes, counted};
+use crate::messages::{Failure, hinted};
+use crate::output::{print_result, say};
+
+pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let found = read_runs(&args.path)?;
+    if found.has_unreadable {
+        return Err(Failure::new(format!("exporting found runs that cannot be read: {:?}", args.path))
+            .hint(format!("see what is wrong with `dwell verify '{}'`", args.path.display()))
+            .into());
+    }
+    let request = ExportRequest {
+        source: args.path.clone(),
+        target: args.output.clone(),
+        format: match args.format {
+            ExportFormatArg::Hf => ExportFormat::HuggingFace,
+            ExportFormatArg::Zenodo => ExportFormat::Zenodo,
+        },
+        licence: args.licence.clone(),
+        title: args.title.clone(),
+        with_raw: args.with_raw,
+        all: args.all,
+    };
+    let mut on_run = |run: &dwell_publish::RunFacts| {
+        say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));
+    };
+    let report = export(&found.facts, &request, &mut on_run).map_err(hinted)?;
+    report.left_to_do.iter().for_each(|note| say(format_args!("note: {note}\n")));
+    if args.json {
+        super::print_json(&report)?;
+    } else {
+        print_result(&report_text(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report_text(report: &ExportReport) -> String {
+    format!(
+        "{} in {}, {}\n{}\n{} shortened to file names\n{}\n",
+        counted(report.runs as u64, "run"),
+        counted(report.files as u64, "file"),
+        bytes(report.size_bytes),
+        report.exclusions,
+        counted(report.shortened_paths as u64, "path"),
+        report.target.display(),
+    )
+}

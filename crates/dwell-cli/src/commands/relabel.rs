@@ -1,0 +1,70 @@
+//! `dwell relabel`: labels a finished trace anew.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use dwell_analysis::Options;
+use dwell_label::{RuleSet, UnknownPolicy};
+use dwell_run::{RelabelReport, RelabelRequest, RunListener, read_rules, relabel_run};
+use dwell_store::RunState;
+
+use crate::args::{RelabelArgs, UnknownArg};
+use crate::format::{count, table};
+use crate::messages::{EXIT_WITH_LOSS, hinted};
+use crate::output::print_result;
+use crate::terminal::Terminal;
+
+impl UnknownArg {
+    fn policy(self) -> UnknownPolicy {
+        match self {
+            UnknownArg::Keep => UnknownPolicy::Keep,
+            UnknownArg::Skip => UnknownPolicy::Skip,
+            UnknownArg::Error => UnknownPolicy::Error,
+        }
+    }
+}
+
+pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
+    let rules = match &args.rules {
+        Some(path) => read_rules(path).map_err(hinted)?,
+        None => RuleSet::default_rules(),
+    };
+    let request = RelabelRequest {
+        input: args.input.clone(),
+        output: args.output.clone(),
+        rules,
+        policy: args.unknown.policy(),
+        analysis: Options::default(),
+    };
+    let mut terminal = Terminal::new(args.json, 0);
+    let report = relabel_run(&request, &mut |share| terminal.building(share));
+    terminal.finish();
+    let report = report.map_err(hinted)?;
+    if args.json {
+        super::print_json(&report)?;
+    } else {
+        print_result(&report_text(&report))?;
+    }
+    Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+fn report_text(report: &RelabelReport) -> String {
+    let names: BTreeSet<&str> = report.before.keys().map(String::as_str).chain(report.after.keys().copied()).collect();
+    let mut lines = vec![["region", "before", "after"].map(str::to_owned).to_vec()];
+    for name in names {
+        let rows = |found: Option<&u64>| count(found.copied().unwrap_or(0));
+        lines.push(vec![name.to_owned(), rows(report.before.get(name)), rows(report.after.get(name))]);
+    }
+    lines.push(vec!["all".to_owned(), count(report.rows_in), count(report.rows_out)]);
+    let decided = report.decided_by.iter().map(|(by, rows)| format!("{by} {}", count(*rows))).collect::<Vec<_>>();
+    let mut text = table(&lines);
+    text.push_str(&format!("decided by {}; {} regions", decided.join(", "), count(report.regions)));
+    if report.dropped > 0 {
+        text.push_str(&format!("; {} dropped", count(report.dropped)));
+    }
+    if report.late > 0 {
+        text.push_str(&format!("; {} after rows of a later time", count(report.late)));
+    }
+    text.push_str(&format!("\n\n{}\n", report.run_dir.display()));
+    text
+}

@@ -1,0 +1,43 @@
+//! `dwell validate`: whether an experiment can be run here.
+
+use std::process::ExitCode;
+
+use crate::args::ExperimentArgs;
+use crate::experiment_file::{ExperimentFile, ReadOptions};
+use crate::format::{bytes, count, seconds};
+use crate::messages::EXIT_WITH_LOSS;
+use crate::output::print_result;
+
+pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
+    let file = ExperimentFile::read(&ReadOptions {
+        config: &args.config,
+        results: args.output.as_deref(),
+        may_fetch: false,
+        measures_slowdown: false,
+    })?;
+    if args.json {
+        super::print_json(&file)?;
+    } else {
+        file.say_findings();
+        print_result(&verdict(&file))?;
+    }
+    Ok(if file.is_runnable() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+}
+
+fn verdict(file: &ExperimentFile) -> String {
+    let (Some(setup), Some(collectors), Some(estimate)) = (&file.setup, &file.collectors, &file.estimate) else {
+        return "not valid\n".to_owned();
+    };
+    if !file.is_runnable() {
+        return "not valid\n".to_owned();
+    }
+    let used: Vec<&str> = collectors.used.iter().map(|collector| collector.name()).collect();
+    format!(
+        "valid: {} runs of {} models, watched with {}, about {} and {}\n",
+        count(setup.plan.runs.len() as u64),
+        setup.models.len(),
+        used.join(" and "),
+        seconds(estimate.total_s()),
+        bytes(estimate.total_bytes()),
+    )
+}

@@ -1,0 +1,141 @@
+//! An experiment on the terminal: one bar for all runs, with the time left; a line per run where there is none.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use dwell_events::engine::EngineEvent;
+use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
+use dwell_run::RunListener;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::format::seconds;
+use crate::messages::print_hints;
+use crate::output::say;
+
+/// Shows an experiment while it goes on.
+pub(crate) struct ExperimentView {
+    is_quiet: bool,
+    bar: Option<ProgressBar>,
+    pace: Pace,
+    run_began_at: Instant,
+}
+
+/// How fast runs are done, against their estimates.
+#[derive(Default)]
+struct Pace {
+    estimated_s: Vec<f64>,
+    /// Of runs that were done now, not before.
+    done_estimated_s: f64,
+    done_s: f64,
+}
+
+impl Pace {
+    fn note(&mut self, index: usize, spent: Duration) {
+        self.done_estimated_s += self.estimated_s.get(index).copied().unwrap_or(0.0);
+        self.done_s += spent.as_secs_f64();
+    }
+
+    /// Time that the runs from here on take: as estimated, corrected by how long those before took.
+    fn left_s(&self, next_index: usize) -> f64 {
+        let estimated: f64 = self.estimated_s.iter().skip(next_index).sum();
+        if self.done_estimated_s > 0.0 { estimated * self.done_s / self.done_estimated_s } else { estimated }
+    }
+}
+
+impl ExperimentView {
+    /// `is_quiet` leaves out everything, for programs that read the result.
+    pub(crate) fn new(is_quiet: bool) -> Self {
+        Self { is_quiet, bar: None, pace: Pace::default(), run_began_at: Instant::now() }
+    }
+
+    /// Ends what is still shown.
+    pub(crate) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A line that stays, above the bar if there is one.
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(format_args!("{text}\n"))),
+            None => say(format_args!("{text}\n")),
+        }
+    }
+}
+
+fn overall_bar(runs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{pos:>6}/{len} [{bar:30}] {msg}");
+    let bar = ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+impl ExperimentListener for ExperimentView {
+    fn experiment_begins(&mut self, id: &str, estimate: &Estimate) {
+        self.pace.estimated_s = estimate.run_s.clone();
+        if self.is_quiet {
+            return;
+        }
+        self.line(&format!("experiment {id}, {} runs, about {}", estimate.run_s.len(), seconds(estimate.total_s())));
+        if std::io::stderr().is_terminal() {
+            self.bar = Some(overall_bar(estimate.run_s.len()));
+        }
+    }
+
+    fn run_begins(&mut self, place: RunPlace<'_>) {
+        self.run_began_at = Instant::now();
+        if let Some(bar) = &self.bar {
+            bar.set_position(place.index as u64);
+            let left = seconds(self.pace.left_s(place.index));
+            bar.set_message(format!("{left} left  {} {}", place.model_id, place.run.name()));
+        }
+    }
+
+    fn run_ends(&mut self, place: RunPlace<'_>, end: &RunEnd) {
+        let spent = self.run_began_at.elapsed();
+        if !matches!(end, RunEnd::AlreadyFinished) {
+            self.pace.note(place.index, spent);
+        }
+        if self.is_quiet {
+            return;
+        }
+        let said = match end {
+            RunEnd::AlreadyFinished => "done before".to_owned(),
+            RunEnd::Complete { validity } => format!("complete, {validity}, {}", seconds(spent.as_secs_f64())),
+            RunEnd::Partial => format!("partial, {}", seconds(spent.as_secs_f64())),
+            RunEnd::Failed { message, .. } => format!("failed: {message}"),
+        };
+        let (number, planned) = (place.index + 1, place.planned);
+        self.line(&format!("[{number}/{planned}] {} {}  {said}", place.model_id, place.run.name()));
+        if let RunEnd::Failed { hints, .. } = end {
+            print_hints(hints);
+        }
+    }
+}
+
+impl RunListener for ExperimentView {
+    fn engine_event(&mut self, _: &EngineEvent) {}
+
+    fn interrupted(&mut self) {
+        if !self.is_quiet {
+            self.line("interrupted: the run that was going on is left out; again to end at once");
+        }
+    }
+
+    fn building(&mut self, _: f64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_how_long_runs_really_take() {
+        let mut pace = Pace { estimated_s: vec![1.0, 1.0, 2.0], ..Pace::default() };
+        assert_eq!(pace.left_s(0), 4.0);
+        pace.note(0, Duration::from_secs(3));
+        assert_eq!(pace.left_s(1), 9.0);
+        assert_eq!(pace.left_s(3), 0.0);
+    }
+}

@@ -1,0 +1,85 @@
+//! The tiny experiment, whole and killed.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::text_of;
+use crate::lab::{Lab, text};
+
+const TINY: &str = "tiny_experiment.yaml";
+/// 2 models × 2 contexts × 2 cache types × (2 repetitions + 1 warm-up).
+const TINY_RUNS: usize = 24;
+
+#[test]
+fn the_tiny_experiment_ends_with_exactly_the_planned_runs() {
+    let lab = Lab::new();
+    let planned = lab.planned(TINY);
+    assert_eq!(planned.len(), TINY_RUNS);
+    let summary = lab.run(TINY);
+    assert_eq!(summary["planned"], TINY_RUNS);
+    assert_eq!(summary["finished"], TINY_RUNS);
+    lab.assert_exactly(&planned);
+    let rows = lab.rows();
+    assert_eq!(rows.iter().filter(|row| row.kind == "warmup").count(), 8);
+    assert_eq!(rows.iter().filter(|row| row.kind == "repetition").count(), 16);
+    assert!(rows.iter().all(|row| row.experiment == text(&summary["id"]) && row.state == "complete"));
+    // A model of a few hundred KiB is smaller than its observer; the runs are kept and do not count.
+    assert!(rows.iter().all(|row| row.run_validity == "contaminated"), "{:?}", rows[0]);
+    let exclusions = text(&summary["exclusions"]);
+    assert!(exclusions.contains("16 contaminated") && exclusions.contains("8 warm-up"), "{exclusions}");
+}
+
+#[test]
+fn killed_at_random_moments_and_resumed_it_ends_with_exactly_the_planned_runs() {
+    let lab = Lab::new();
+    let planned = lab.planned(TINY);
+    let mut random = seed();
+    let mut kills = 0;
+    loop {
+        let mut child = begin(&lab);
+        // From before the first run is there to several runs later.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        thread::sleep(Duration::from_millis(300 + (random >> 33) % 3000));
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        assert!(kills < 100, "it does not come to its end");
+    }
+    assert!(kills >= 2, "it was never interrupted");
+    lab.assert_exactly(&planned);
+    let experiments = fs::read_dir(lab.results().join("experiments")).unwrap().count();
+    let begun = fs::read_dir(lab.results().join("experiments")).unwrap().map(Result::unwrap);
+    let whole = begun.filter(|entry| entry.path().join("finished.json").is_file()).count();
+    // A kill before its record was written leaves an empty folder that is not an experiment.
+    assert_eq!(whole, 1, "{experiments} folders");
+}
+
+fn begin(lab: &Lab) -> Child {
+    let mut command = lab.command(&["run", "--config", TINY, "--resume"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Another one each time; a failure shows it.
+fn seed() -> u64 {
+    let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    seed
+}
+
+#[test]
+fn a_finished_experiment_has_nothing_to_resume() {
+    let lab = Lab::new();
+    lab.write("small.yaml", crate::lab::SMALLEST);
+    let summary = lab.run("small.yaml");
+    let again = lab.output(&["run", "--config", "small.yaml", "--resume"]);
+    assert!(again.status.success(), "{}", text_of(&again));
+    assert!(text_of(&again).contains("nothing to resume"));
+    assert!(text_of(&again).contains(&text(&summary["id"])));
+    assert_eq!(lab.rows().len(), 1);
+}

@@ -1,0 +1,178 @@
+//! `dwell export` and `dwell analyse` on a tree, with real runs of a tiny model.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{Workplace, cached, dwell, skip, text_of};
+use dwell_gguf::MakeSpec;
+
+/// Two runs of a tiny model; gives back the results directory.
+fn results(place: &Workplace) -> PathBuf {
+    let model = place.model(MakeSpec::default());
+    for run_id in ["one", "two"] {
+        let mut command = dwell();
+        command.arg("run").arg("--model").arg(&model).arg("--output").arg(place.path().join("results"));
+        command.args(["--run-id", run_id, "--threads", "1", "--context-length", "256", "--max-tokens", "4"]);
+        let output = command.args(["--ignore-end", "--prompt", "a b c"]).output().unwrap();
+        assert!(output.status.success(), "{}", text_of(&output));
+    }
+    place.path().join("results")
+}
+
+/// The machine of a test is busy, so its runs may be contaminated: all are exported.
+fn export(source: &Path, target: &Path, arguments: &[&str]) -> Output {
+    dwell().arg("export").arg(source).arg("--output").arg(target).arg("--all").args(arguments).output().unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_export_for_hugging_face_is_whole_and_its_globs_find_every_table() {
+    let place = Workplace::new();
+    let source = results(&place);
+    let target = place.path().join("dataset");
+    let output = export(&source, &target, &["--format", "hf", "--licence", "CC-BY-4.0", "--title", "Two: \"runs\""]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let sums =
+        Command::new("sha256sum").args(["--check", "--strict", "checksums.sha256"]).current_dir(&target).output();
+    assert!(sums.unwrap().status.success());
+    let listed = fs::read_to_string(target.join("checksums.sha256")).unwrap().lines().count();
+    assert_eq!(listed + 1, files_below(&target), "every file but the checksums themselves has one");
+    let card = fs::read_to_string(target.join("README.md")).unwrap();
+    assert!(
+        card.contains("license: cc-by-4.0") && card.contains("`data/model/one`") && card.contains("## Known limits")
+    );
+    assert_eq!(fs::read_to_string(target.join("manifest.csv")).unwrap().lines().count(), 3);
+    assert!(!target.join("data/model/one/raw").exists(), "raw streams go along only if asked for");
+    let metadata = fs::read_to_string(target.join("data/model/one/metadata.json")).unwrap();
+    assert!(!metadata.contains(place.path().to_str().unwrap()), "{metadata}");
+    assert!(metadata.contains("\"model.gguf\""), "{metadata}");
+    let again = dwell().arg("verify").arg(target.join("data/model/one")).output().unwrap();
+    assert!(again.status.success(), "{}", text_of(&again));
+    assert_eq!(names(place.path()), ["dataset", "model.gguf", "results"], "nothing is left beside it");
+    pyarrow_reads(&target);
+}
+
+fn files_below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { files_below(&path) } else { 1 }).sum()
+}
+
+/// Reads the card as Hugging Face would: the front matter as YAML, the globs that it names as Parquet.
+fn pyarrow_reads(target: &Path) {
+    const SCRIPT: &str = "\
+import glob, sys, yaml, pyarrow.parquet as parquet
+root = sys.argv[1]
+card = yaml.safe_load(open(root + '/README.md').read().split('---')[1])
+assert card['pretty_name'] == 'Two: \"runs\"', card
+for config in card['configs']:
+    files = glob.glob(root + '/' + config['data_files'])
+    print(config['config_name'], len(files), sum(parquet.read_table(file).num_rows for file in files))
+";
+    let Some(python) = cached("venv-peer/bin/python") else {
+        return skip("export", "no Python with pyarrow and PyYAML in the cache");
+    };
+    let output = Command::new(python).args(["-c", SCRIPT]).arg(target).output().unwrap();
+    if text_of(&output).contains("ModuleNotFoundError") {
+        return skip("export", "the Python in the cache lacks pyarrow or PyYAML");
+    }
+    assert!(output.status.success(), "{}", text_of(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let tables = ["trace", "region_map", "kv_block_lifecycle", "tokens", "memory", "loss"];
+    assert_eq!(text.lines().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(), tables);
+    assert!(text.lines().all(|line| line.split(' ').nth(1) == Some("2")), "two runs of every table: {text}");
+    let rows = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    assert!(rows(text.lines().next().unwrap()) > 100, "{text}");
+}
+
+#[test]
+fn an_export_for_zenodo_has_the_fields_of_a_deposit() {
+    let place = Workplace::new();
+    let source = results(&place);
+    let target = place.path().join("deposit");
+    let output = export(&source, &target, &["--format", "zenodo", "--licence", "CC0-1.0", "--with-raw", "--json"]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["runs"], 2);
+    let read =
+        |name: &str| -> serde_json::Value { serde_json::from_slice(&fs::read(target.join(name)).unwrap()).unwrap() };
+    let metadata = read(".zenodo.json");
+    assert_eq!(read("metadata.json")["metadata"], metadata);
+    assert_eq!(metadata["upload_type"], "dataset");
+    assert_eq!(metadata["access_right"], "open");
+    assert_eq!(metadata["license"], "cc0-1.0");
+    for field in ["title", "description", "version"] {
+        assert!(metadata[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {metadata}");
+    }
+    assert!(metadata["creators"][0]["name"].is_string());
+    assert!(target.join("data/model/one/raw/tensor_ops.arrows").is_file());
+    let raw = fs::read_to_string(target.join("data/model/one/raw/run.json")).unwrap();
+    assert!(!raw.contains(place.path().to_str().unwrap()), "{raw}");
+}
+
+#[test]
+fn what_cannot_be_published_is_refused_and_leaves_nothing() {
+    let place = Workplace::new();
+    let source = results(&place);
+    let target = place.path().join("dataset");
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = export(&source, &target, arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+        assert!(text_of(&output).contains(expected), "no {expected:?} in {}", text_of(&output));
+        assert_eq!(names(place.path()), ["model.gguf", "results"]);
+    };
+    refused(&["--format", "hf"], "--licence");
+    refused(&["--format", "hf", "--licence", "free for all"], "SPDX");
+    let table = source.join("model/two/tokens.parquet");
+    let whole = fs::read(&table).unwrap();
+    fs::write(&table, &whole[..whole.len() - 1]).unwrap();
+    refused(&["--format", "hf", "--licence", "MIT"], "tokens.parquet has changed");
+    fs::write(&table, &whole).unwrap();
+    fs::create_dir(&target).unwrap();
+    let output = export(&source, &target, &["--format", "hf", "--licence", "MIT"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text_of(&output).contains("exists already"), "{}", text_of(&output));
+    assert!(names(&target).is_empty(), "an existing folder is left as it is");
+}
+
+#[test]
+fn a_tree_is_aggregated_and_other_definitions_are_computed_from_the_tables() {
+    let place = Workplace::new();
+    let source = results(&place);
+    let analyse = |arguments: &[&str]| {
+        let mut command = dwell();
+        let output = command.arg("analyse").arg(&source).args(["--include", "contaminated"]).args(arguments).output();
+        output.unwrap()
+    };
+    let output = analyse(&["--json", "--output", place.path().join("aggregate").to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["runs"], &report["definitions"][0]), (&2.into(), &"dwell".into()));
+    assert_eq!(report["groups"].as_array().unwrap().len(), 1, "the two runs are repetitions: {report}");
+    assert_eq!(report["groups"][0]["regions"][2]["figures"]["write_once_ratio_mean"]["mean"], 1.0);
+    assert_eq!(names(&place.path().join("aggregate")), ["figures", "summary.csv", "summary.json"]);
+    let output = analyse(&["--json", "--definitions", "mrm-trace", "--metrics", "retention"]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["definitions"][0], "mrm-trace");
+    let figures = report["groups"][0]["regions"][0]["figures"].as_object().unwrap();
+    assert!(
+        figures.keys().all(|name| name.contains("retention")
+            || name.contains("life")
+            || name.ends_with("_share")
+            || name.ends_with("_bytes")),
+        "{figures:?}"
+    );
+    let output = analyse(&["--experiment", "none"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+}

@@ -1,0 +1,39 @@
+//! What the runs of an experiment say together: `summary.csv` and figures.
+
+use std::fs;
+
+use dwell_config::Figures;
+use dwell_publish::{AggregateOptions, RunFacts, aggregate, exclusions_text, experiment_figures};
+use dwell_store::{RunDir, StoreError, write_bytes_atomically};
+
+use crate::{ExperimentDir, ExperimentError, Setup};
+
+/// Writes the aggregates of all runs of the experiment that count. Returns what was left out, in words.
+pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<String, ExperimentError> {
+    let failed = |error: dwell_publish::PublishError| ExperimentError::Summary { reason: error.to_string() };
+    let runs = facts_of_runs(setup, dir).map_err(failed)?;
+    let aggregate = aggregate(&runs, &AggregateOptions::default()).map_err(failed)?;
+    write_bytes_atomically(&dir.path().join("summary.csv"), aggregate.summary_csv().as_bytes())?;
+    if setup.experiment.output.figures == Figures::Svg {
+        let folder = dir.path().join("figures");
+        fs::create_dir_all(&folder)
+            .map_err(|error| StoreError::from_io("making the folder of figures", &folder, error))?;
+        for (name, svg) in experiment_figures(&aggregate).map_err(failed)? {
+            write_bytes_atomically(&folder.join(name), svg.as_bytes())?;
+        }
+    }
+    Ok(exclusions_text(&aggregate.excluded))
+}
+
+/// The facts of the runs that were finished.
+fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunFacts>, dwell_publish::PublishError> {
+    let mut facts = Vec::new();
+    for run in &setup.plan.runs {
+        let model = &setup.models[run.model_index].id;
+        let path = setup.results.join(model).join(format!("{}_{}", dir.id(), run.name()));
+        if path.join("manifest.json").is_file() {
+            facts.push(RunFacts::load(&RunDir::open(&path)?)?);
+        }
+    }
+    Ok(facts)
+}

@@ -1,0 +1,152 @@
+//! Which collectors work on this machine, and what takes the place of those that do not.
+
+use std::path::Path;
+
+use dwell_config::{Collector, CollectorsConfig};
+use dwell_run::{Fallback, probe_tensor_ops};
+use serde::Serialize;
+
+use crate::Finding;
+
+/// Whether a collector works here; tried, not guessed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CollectorStatus {
+    /// The collector.
+    pub collector: Collector,
+    /// Why it does not work; none if it does.
+    pub failure: Option<String>,
+}
+
+/// What an experiment is watched with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChosenCollectors {
+    /// Collectors that are used.
+    pub used: Vec<Collector>,
+    /// Collectors that were wanted and do not work here.
+    pub fallbacks: Vec<Fallback>,
+}
+
+impl ChosenCollectors {
+    /// Whether this collector is used.
+    pub fn has(&self, collector: Collector) -> bool {
+        self.used.contains(&collector)
+    }
+}
+
+/// Tries every collector that the experiment may use, in the folder that its results go to.
+pub fn probe_collectors(config: &CollectorsConfig, results: &Path) -> Vec<CollectorStatus> {
+    let mut wanted: Vec<Collector> = config.used.iter().chain(&config.fallback).copied().collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let status = |collector| CollectorStatus { collector, failure: failure_of(collector, results) };
+    wanted.into_iter().map(status).collect()
+}
+
+fn failure_of(collector: Collector, results: &Path) -> Option<String> {
+    match collector {
+        Collector::TensorOps => match probe_tensor_ops(results) {
+            Ok(probe) if probe.accesses == 0 => Some("a small model was run and no access was recorded".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        },
+        Collector::Process => dwell_host::probe_process().failure(),
+    }
+}
+
+/// Chooses by what works: a collector that does not is replaced by the first fallback that does. Without one, that is
+/// an error.
+pub fn choose_collectors(
+    config: &CollectorsConfig,
+    statuses: &[CollectorStatus],
+) -> Result<ChosenCollectors, Vec<Finding>> {
+    let failure_of = |collector: Collector| {
+        let status = statuses.iter().find(|status| status.collector == collector);
+        status.map_or(Some("it was not tried"), |status| status.failure.as_deref())
+    };
+    let instead = config.fallback.iter().copied().find(|&collector| failure_of(collector).is_none());
+    let mut chosen = ChosenCollectors { used: Vec::new(), fallbacks: Vec::new() };
+    let mut findings = Vec::new();
+    for &wanted in &config.used {
+        let takes_place = match failure_of(wanted) {
+            None => wanted,
+            Some(reason) => {
+                let Some(instead) = instead else {
+                    findings.push(unreplaced(wanted, reason));
+                    continue;
+                };
+                let (wanted, instead_name) = (wanted.name().to_owned(), instead.name().to_owned());
+                chosen.fallbacks.push(Fallback { wanted, instead: instead_name, reason: reason.to_owned() });
+                instead
+            }
+        };
+        if !chosen.has(takes_place) {
+            chosen.used.push(takes_place);
+        }
+    }
+    if findings.is_empty() { Ok(chosen) } else { Err(findings) }
+}
+
+fn unreplaced(wanted: Collector, reason: &str) -> Finding {
+    let name = wanted.name();
+    let message = format!("the collector {name} does not work here, and no fallback does: {reason}");
+    Finding::error(message)
+        .hint(format!("dwell doctor --collect {name}"))
+        .hint("name another collector under collectors.fallback, or leave this one out of collectors.use")
+}
+
+#[cfg(test)]
+mod tests {
+    use dwell_config::{ProcessConfig, TensorOpsConfig};
+    use dwell_events::engine::TimeResolution;
+
+    use super::*;
+
+    fn config(used: &[Collector], fallback: &[Collector]) -> CollectorsConfig {
+        CollectorsConfig {
+            used: used.to_vec(),
+            fallback: fallback.to_vec(),
+            tensor_ops: TensorOpsConfig { time_resolution: TimeResolution::Op },
+            process: ProcessConfig { sample_interval_ms: 100 },
+        }
+    }
+
+    fn statuses(tensor_ops: Option<&str>, process: Option<&str>) -> Vec<CollectorStatus> {
+        let status =
+            |collector, failure: Option<&str>| CollectorStatus { collector, failure: failure.map(str::to_owned) };
+        vec![status(Collector::TensorOps, tensor_ops), status(Collector::Process, process)]
+    }
+
+    const BOTH: [Collector; 2] = [Collector::TensorOps, Collector::Process];
+
+    #[test]
+    fn all_that_are_wanted_are_used_where_they_work() {
+        let chosen = choose_collectors(&config(&BOTH, &[Collector::Process]), &statuses(None, None)).unwrap();
+        assert_eq!(chosen.used, BOTH);
+        assert!(chosen.fallbacks.is_empty());
+    }
+
+    #[test]
+    fn a_fallback_takes_the_place_of_one_that_does_not_work_and_is_used_once() {
+        let chosen =
+            choose_collectors(&config(&BOTH, &[Collector::Process]), &statuses(Some("no room"), None)).unwrap();
+        assert_eq!(chosen.used, [Collector::Process]);
+        let expected = Fallback { wanted: "tensor_ops".into(), instead: "process".into(), reason: "no room".into() };
+        assert_eq!(chosen.fallbacks, [expected]);
+    }
+
+    #[test]
+    fn the_first_fallback_that_works_is_taken() {
+        let config = config(&[Collector::TensorOps], &BOTH);
+        let chosen = choose_collectors(&config, &statuses(Some("no room"), None)).unwrap();
+        assert_eq!(chosen.used, [Collector::Process]);
+    }
+
+    #[test]
+    fn without_a_fallback_that_works_the_experiment_is_refused() {
+        let findings = choose_collectors(&config(&BOTH, &[]), &statuses(Some("no room"), None)).unwrap_err();
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].message.contains("tensor_ops") && findings[0].message.contains("no room"));
+        let both_fail = statuses(Some("no room"), Some("no /proc"));
+        assert_eq!(choose_collectors(&config(&BOTH, &[Collector::Process]), &both_fail).unwrap_err().len(), 2);
+    }
+}

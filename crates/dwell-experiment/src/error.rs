@@ -1,0 +1,82 @@
+use std::path::PathBuf;
+
+use dwell_events::Hint;
+use dwell_run::RunError;
+use dwell_store::StoreError;
+
+/// Why an experiment could not be begun, or had to stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// Something could not be stored or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// Another process runs this experiment.
+    #[error("this experiment is being run by another process: {dir:?}")]
+    BeingRun {
+        /// The experiment.
+        dir: PathBuf,
+    },
+
+    /// What is to be resumed is not what the experiment file says now.
+    #[error("resuming {name:?} found that its file, prompts, rules or models have changed since it began: {dir:?}")]
+    Changed {
+        /// Name of the experiment.
+        name: String,
+        /// The experiment.
+        dir: PathBuf,
+    },
+
+    /// The disk is full; no other run can succeed.
+    #[error("the experiment stopped at run {run_id:?}, {finished} of {planned} are finished: {source}")]
+    DiskFull {
+        /// The run that did not succeed.
+        run_id: String,
+        /// Runs that are finished.
+        finished: usize,
+        /// Runs of the plan.
+        planned: usize,
+        /// What was being written.
+        source: RunError,
+    },
+
+    /// An attempt at a run that did not come to its end stands in the way of the next.
+    #[error("run {run_id:?} cannot be begun anew: {source}")]
+    InTheWay {
+        /// The run.
+        run_id: String,
+        /// Why it cannot be moved.
+        source: RunError,
+    },
+
+    /// The aggregates could not be made; the runs are whole.
+    #[error("all runs are done, but making the summary failed: {reason}")]
+    Summary {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Hint for ExperimentError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            ExperimentError::Store(error) => error.hints(),
+            ExperimentError::BeingRun { .. } => vec!["wait for it to end".to_owned()],
+            ExperimentError::Changed { dir, .. } => vec![
+                format!("put back what `{}` holds to go on with it", dir.join("experiment.yaml").display()),
+                "leave out --resume to begin anew".to_owned(),
+            ],
+            ExperimentError::DiskFull { source, .. } => {
+                // Its own hint speaks of recovering one run; resuming does that too.
+                let mut hints: Vec<String> = source.hints().into_iter().take(1).collect();
+                hints.push("make room, then go on with the same command and --resume".to_owned());
+                hints
+            }
+            ExperimentError::InTheWay { source, .. } => source.hints(),
+            ExperimentError::Summary { .. } => {
+                vec!["make it again with `dwell analyse RESULTS --output DIR`".to_owned()]
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One execution of an experiment on disk: `results/experiments/<id>/`.
+//!
+//! It holds what was asked for and who runs it. What is done is not written here: the run directories say that.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id, write_bytes_atomically, write_json_atomically};
+use serde::{Deserialize, Serialize};
+
+use crate::{ExperimentError, Setup};
+
+const RECORD_FILE: &str = "experiment.json";
+const CONFIG_FILE: &str = "experiment.yaml";
+const FINISHED_FILE: &str = "finished.json";
+const LOCK_FILE: &str = ".lock";
+const INTERRUPTED_DIR: &str = "interrupted";
+
+const OPENING: &str = "opening an experiment";
+
+/// What `experiment.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    name: String,
+    digest: String,
+    planned_runs: usize,
+    command_line: Vec<String>,
+    experiment: dwell_config::Experiment,
+}
+
+/// The folder of one execution of an experiment. While it is open, no other process runs the same one.
+#[derive(Debug)]
+pub struct ExperimentDir {
+    path: PathBuf,
+    id: String,
+    /// Released when it is dropped, also by the death of the process.
+    _lock: File,
+}
+
+/// What there is to resume.
+#[derive(Debug)]
+pub enum Resumable {
+    /// An execution that has not come to its end.
+    Unfinished(ExperimentDir),
+    /// The last execution is finished.
+    Finished {
+        /// Its folder.
+        dir: PathBuf,
+    },
+    /// The experiment was never begun here.
+    Nothing,
+}
+
+impl ExperimentDir {
+    /// Begins a new execution.
+    pub fn create(setup: &Setup, command_line: &[String]) -> Result<Self, ExperimentError> {
+        let root = setup.results.join(EXPERIMENTS_DIR);
+        let creating = "creating the folder of an experiment";
+        fs::create_dir_all(&root).map_err(|error| StoreError::from_io(creating, &root, error))?;
+        let (path, id) = loop {
+            let id = new_run_id();
+            let path = root.join(&id);
+            match fs::create_dir(&path) {
+                Ok(()) => break (path, id),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(StoreError::from_io(creating, &path, error).into()),
+            }
+        };
+        let dir = Self { _lock: lock(&path)?, path, id };
+        dir.fill(setup, command_line).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&dir.path);
+        })?;
+        Ok(dir)
+    }
+
+    fn fill(&self, setup: &Setup, command_line: &[String]) -> Result<(), StoreError> {
+        write_bytes_atomically(&self.path.join(CONFIG_FILE), setup.config_text.as_bytes())?;
+        let record = Record {
+            id: self.id.clone(),
+            name: setup.experiment.experiment.name.clone(),
+            digest: setup.digest(),
+            planned_runs: setup.plan.runs.len(),
+            command_line: command_line.to_vec(),
+            experiment: setup.experiment.clone(),
+        };
+        // Last: a folder without it is not an experiment.
+        write_json_atomically(&self.path.join(RECORD_FILE), &record)
+    }
+
+    /// The last execution of the same experiment that there is to go on with.
+    pub fn find(setup: &Setup) -> Result<Resumable, ExperimentError> {
+        let digest = setup.digest();
+        let name = &setup.experiment.experiment.name;
+        let earlier = earlier_executions(&setup.results)?;
+        let Some((path, record)) = earlier.iter().rev().find(|(_, record)| record.name == *name) else {
+            return Ok(Resumable::Nothing);
+        };
+        let is_finished = path.join(FINISHED_FILE).is_file();
+        if record.digest != digest {
+            // One that is finished does not stand in the way of a changed one.
+            let changed = ExperimentError::Changed { name: name.clone(), dir: path.clone() };
+            return if is_finished { Ok(Resumable::Nothing) } else { Err(changed) };
+        }
+        if is_finished {
+            return Ok(Resumable::Finished { dir: path.clone() });
+        }
+        Ok(Resumable::Unfinished(Self { _lock: lock(path)?, path: path.clone(), id: record.id.clone() }))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Identifies the execution; its runs' names begin with it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Says that all runs are done.
+    pub(crate) fn set_finished(&self, summary: &impl Serialize) -> Result<(), StoreError> {
+        write_json_atomically(&self.path.join(FINISHED_FILE), summary)
+    }
+
+    /// Moves an attempt at a run that did not come to its end out of the way; it can still be looked at.
+    pub(crate) fn set_aside(&self, run: &Path, run_id: &str) -> Result<(), StoreError> {
+        let folder = self.path.join(INTERRUPTED_DIR);
+        let moving = "setting aside an interrupted run";
+        fs::create_dir_all(&folder).map_err(|error| StoreError::from_io(moving, &folder, error))?;
+        let free = (1..).map(|attempt| folder.join(format!("{run_id}-{attempt}"))).find(|path| !path.exists());
+        let target = free.unwrap_or_else(|| folder.join(new_run_id()));
+        fs::rename(run, &target).map_err(|error| StoreError::from_io(moving, run, error))
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, ExperimentError> {
+    let path = dir.join(LOCK_FILE);
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = opened.map_err(|error| StoreError::from_io(OPENING, &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ExperimentError::BeingRun { dir: dir.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(StoreError::from_io(OPENING, &path, error).into()),
+    }
+}
+
+/// Every execution that was begun in these results, oldest first. Folders without a whole record were never begun.
+fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Record)>, StoreError> {
+    let root = results.join(EXPERIMENTS_DIR);
+    let entries = match fs::read_dir(&root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::from_io(OPENING, &root, error)),
+    };
+    let record_in = |path: PathBuf| {
+        let text = fs::read(path.join(RECORD_FILE)).ok()?;
+        Some((path, serde_json::from_slice(&text).ok()?))
+    };
+    let mut found: Vec<(PathBuf, Record)> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(found)
+}

@@ -1,0 +1,69 @@
+//! What is there of a planned run, after whatever interrupted the last attempt.
+
+use std::fs;
+use std::path::Path;
+
+use dwell_run::{RecordingFacts, UntracedRun};
+use dwell_store::{RunDir, RunState, StoreError};
+
+/// What is there of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FoundRun {
+    /// No folder.
+    Nothing,
+    /// Tables and manifest.
+    Finished,
+    /// All records; the tables can be made from them.
+    Recorded,
+    /// Part of the records: an attempt that was cut off.
+    Torn,
+}
+
+impl FoundRun {
+    /// Looks at the folder of a run.
+    pub(crate) fn at(path: &Path) -> Self {
+        if fs::symlink_metadata(path).is_err() {
+            return FoundRun::Nothing;
+        }
+        // A folder without a marker was made and not begun; one that cannot be read is of no use either.
+        let Ok(run) = RunDir::open(path) else { return FoundRun::Torn };
+        let Ok(Some(marker)) = run.marker() else { return FoundRun::Torn };
+        if marker.state.is_final() && run.manifest_json().is_file() {
+            return FoundRun::Finished;
+        }
+        let is_whole = marker.state != RunState::Recording || recorded_to_the_end(&run);
+        if is_whole { FoundRun::Recorded } else { FoundRun::Torn }
+    }
+}
+
+fn recorded_to_the_end(run: &RunDir) -> bool {
+    let facts = fs::read(run.raw().join(RecordingFacts::FILE_NAME)).ok();
+    let facts: Option<RecordingFacts> = facts.and_then(|text| serde_json::from_slice(&text).ok());
+    facts.is_some_and(|facts| facts.worker_failure.is_none() && !facts.is_interrupted)
+}
+
+/// The speed of a run, from its metadata.
+pub(crate) fn speed_of(path: &Path, run_id: &str) -> Result<UntracedRun, StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Speeds {
+        prompt_tokens_per_s: Option<f64>,
+        decode_tokens_per_s: Option<f64>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        generation: Option<Speeds>,
+    }
+    let (action, path) = ("reading the speed of a run", path.join("metadata.json"));
+    let text = fs::read(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
+    let metadata: Metadata = serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson {
+        action,
+        reason: error.to_string(),
+        path,
+    })?;
+    let speeds = metadata.generation;
+    Ok(UntracedRun {
+        run_id: run_id.to_owned(),
+        prompt_tokens_per_s: speeds.as_ref().and_then(|speeds| speeds.prompt_tokens_per_s),
+        decode_tokens_per_s: speeds.and_then(|speeds| speeds.decode_tokens_per_s),
+    })
+}

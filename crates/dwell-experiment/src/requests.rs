@@ -1,0 +1,135 @@
+//! From a planned run to what dwell-run is asked to do.
+
+use dwell_analysis::{Definitions, Metric, Options, SuitabilityThresholds};
+use dwell_config::{self as config, AnalyserConfig, Collector, PlannedRun, RunKind as PlannedKind, actions};
+use dwell_events::RunKind;
+use dwell_events::engine::{EngineOptions, Job};
+use dwell_label::UnknownPolicy;
+use dwell_run::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
+use dwell_store::Compression;
+
+use crate::{ChosenCollectors, Setup};
+
+/// Most tokens that are given to the engine at once, and computed in one graph.
+const BATCH_TOKENS: u32 = 2048;
+const MICRO_BATCH_TOKENS: u32 = 512;
+
+/// What every run of an experiment shares.
+pub(crate) struct Requests<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) collectors: &'a ChosenCollectors,
+    pub(crate) experiment_id: &'a str,
+    pub(crate) command_line: &'a [String],
+}
+
+impl Requests<'_> {
+    /// The request for one run. `untraced` is the run that it is compared with, if there is one.
+    pub(crate) fn request(&self, run: &PlannedRun, untraced: Option<UntracedRun>) -> RunRequest {
+        let Self { setup, collectors, .. } = self;
+        let telemetry = &setup.experiment.telemetry;
+        let interval_ms = setup.experiment.collectors.process.sample_interval_ms;
+        let is_untraced = matches!(run.kind, PlannedKind::Untraced(_));
+        RunRequest {
+            job: Job { options: engine_options(setup, run), actions: actions(&setup.prompts, &run.combination) },
+            model_id: setup.models[run.model_index].id.clone(),
+            is_traced: collectors.has(Collector::TensorOps) && !is_untraced,
+            sample_interval_ms: collectors.has(Collector::Process).then_some(interval_ms),
+            baseline_ms: (telemetry.baseline_secs * 1000.0) as u64,
+            sensor_interval_ms: telemetry.sensor_interval_ms,
+            command_line: self.command_line.to_vec(),
+            build: build_options(setup),
+            experiment: Some(self.experiment_run(run.kind)),
+            fallbacks: collectors.fallbacks.clone(),
+            untraced,
+        }
+    }
+
+    fn experiment_run(&self, kind: PlannedKind) -> ExperimentRun {
+        let about = &self.setup.experiment.experiment;
+        let (run_kind, repetition) = match kind {
+            PlannedKind::Warmup(number) => (RunKind::Warmup, number),
+            PlannedKind::Untraced(number) => (RunKind::Untraced, number),
+            PlannedKind::Repetition(number) => (RunKind::Repetition, number),
+        };
+        ExperimentRun {
+            id: self.experiment_id.to_owned(),
+            name: about.name.clone(),
+            description: about.description.clone(),
+            version: about.version.clone(),
+            authors: about.authors.clone(),
+            institution: about.institution.clone(),
+            paper_ref: about.paper_ref.clone(),
+            licence: about.licence.clone(),
+            run_kind,
+            repetition,
+        }
+    }
+}
+
+/// How the engine is set up for a run.
+pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
+    let combination = &run.combination;
+    let model = &setup.models[run.model_index];
+    EngineOptions {
+        model: model.path.clone(),
+        context_length: combination.context_length,
+        threads: combination.threads,
+        batch_size: BATCH_TOKENS,
+        micro_batch_size: MICRO_BATCH_TOKENS,
+        parallel: combination.batch_size,
+        kv_unified: false,
+        kv_type_k: combination.kv_type,
+        kv_type_v: combination.kv_type,
+        flash_attention: combination.flash_attention,
+        mmap: true,
+        repack: true,
+        full_window_cache: false,
+        context_shift: false,
+        seed: 0,
+        temperature: 0.0,
+        chat_template: model.has_chat_template,
+        // Every repetition computes the same number of tokens, whatever the model would say.
+        ignore_end: true,
+        time_resolution: setup.experiment.collectors.tensor_ops.time_resolution,
+    }
+}
+
+fn build_options(setup: &Setup) -> BuildOptions {
+    let experiment = &setup.experiment;
+    BuildOptions {
+        analysis: analysis_options(&experiment.analyser),
+        metrics: experiment.analyser.metrics.iter().filter_map(|metric| Metric::from_name(metric.name())).collect(),
+        bins: experiment.analyser.bins as usize,
+        draws_figures: experiment.output.figures == config::Figures::Svg,
+        compression: match experiment.output.compression {
+            config::Compression::Zstd => Compression::Zstd,
+            config::Compression::Snappy => Compression::Snappy,
+            config::Compression::Gzip => Compression::Gzip,
+            config::Compression::None => Compression::None,
+        },
+        rules: setup.rules.clone(),
+        unknown_policy: match experiment.labeller.unknown_policy {
+            config::UnknownPolicy::Keep => UnknownPolicy::Keep,
+            config::UnknownPolicy::Skip => UnknownPolicy::Skip,
+            config::UnknownPolicy::Error => UnknownPolicy::Error,
+        },
+        ignores_throttle: !experiment.telemetry.invalidate_on_throttle,
+    }
+}
+
+fn analysis_options(analyser: &AnalyserConfig) -> Options {
+    let thresholds = &analyser.thresholds;
+    Options {
+        definitions: match analyser.definitions {
+            config::Definitions::Dwell => Definitions::Dwell,
+            config::Definitions::MrmTrace => Definitions::MrmTrace,
+        },
+        thresholds: SuitabilityThresholds {
+            high_write_once: thresholds.high_write_once,
+            high_retention_s: thresholds.high_retention_s,
+            medium_write_once: thresholds.medium_write_once,
+            medium_retention_s: thresholds.medium_retention_s,
+        },
+        ..Options::default()
+    }
+}

@@ -1,0 +1,131 @@
+//! An experiment with everything that its file names, found and read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_config::{Experiment, ModelConfig, Plan, PromptItem, builtin_prompts, parse_prompts, select};
+use dwell_label::RuleSet;
+use sha2::{Digest, Sha256};
+
+use crate::{Finding, Model, has_errors};
+
+/// Where the files of an experiment are.
+pub struct SetupFiles<'a> {
+    /// The experiment file; models, prompts and rules are relative to its folder.
+    pub config: &'a Path,
+    /// Text of the experiment file, kept with the results.
+    pub config_text: &'a str,
+    /// Where results go.
+    pub results: PathBuf,
+    /// Finds a model by a name that is known to dwell.
+    pub model_named: &'a dyn Fn(&str) -> Result<PathBuf, Finding>,
+}
+
+/// An experiment that can be run.
+pub struct Setup {
+    /// What was asked for.
+    pub experiment: Experiment,
+    /// Text of the experiment file.
+    pub config_text: String,
+    /// Where results go.
+    pub results: PathBuf,
+    /// In the order of the experiment file.
+    pub models: Vec<Model>,
+    /// What the models are asked.
+    pub prompts: Vec<PromptItem>,
+    /// Text of the rules that accesses are labelled by.
+    pub rules: Option<String>,
+    /// Every run.
+    pub plan: Plan,
+}
+
+impl Setup {
+    /// Finds and reads everything that an experiment names. Without a setup, at least one of the findings is an error.
+    pub fn load(experiment: Experiment, files: &SetupFiles<'_>) -> (Option<Self>, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let models = load_models(&experiment, files, &mut findings);
+        let plan = experiment.plan(default_threads()).map_err(|error| Finding::of(&error));
+        match (load_prompts(&experiment, files), load_rules(&experiment, files), plan) {
+            (Ok(prompts), Ok(rules), Ok(plan)) if !has_errors(&findings) => {
+                let (config_text, results) = (files.config_text.to_owned(), files.results.clone());
+                (Some(Self { experiment, config_text, results, models, prompts, rules, plan }), findings)
+            }
+            (prompts, rules, plan) => {
+                findings.extend([prompts.err(), rules.err(), plan.err()].into_iter().flatten());
+                (None, findings)
+            }
+        }
+    }
+
+    /// Tells two experiments apart: by what is run, not by how the file is written.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        let mut take = |text: &str| {
+            hasher.update((text.len() as u64).to_le_bytes());
+            hasher.update(text);
+        };
+        take(&serde_json::to_string(&self.experiment).unwrap_or_default());
+        take(&serde_json::to_string(&self.prompts).unwrap_or_default());
+        take(self.rules.as_deref().unwrap_or_default());
+        self.models.iter().for_each(|model| take(&format!("{} {}", model.path.display(), model.info.file_bytes)));
+        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn default_threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+fn load_models(experiment: &Experiment, files: &SetupFiles<'_>, findings: &mut Vec<Finding>) -> Vec<Model> {
+    let mut models = Vec::new();
+    for config in &experiment.models {
+        let opened = model_path(config, files).and_then(|path| Model::open(config, path));
+        match opened {
+            Ok((model, disagreements)) => {
+                models.push(model);
+                findings.extend(disagreements);
+            }
+            Err(finding) => findings.push(finding),
+        }
+    }
+    models
+}
+
+fn model_path(config: &ModelConfig, files: &SetupFiles<'_>) -> Result<PathBuf, Finding> {
+    match (&config.path, &config.name) {
+        (Some(path), _) => Ok(beside(files.config, path)),
+        (None, Some(name)) => (files.model_named)(name),
+        (None, None) => Err(Finding::error(format!("model {:?} has neither a path nor a name", config.id))),
+    }
+}
+
+/// Files that an experiment file names are relative to it.
+fn beside(config: &Path, path: &Path) -> PathBuf {
+    config.parent().unwrap_or(Path::new("")).join(path)
+}
+
+fn load_prompts(experiment: &Experiment, files: &SetupFiles<'_>) -> Result<Vec<PromptItem>, Finding> {
+    let prompts = match experiment.prompts.file() {
+        None => builtin_prompts(),
+        Some(path) => {
+            let path = beside(files.config, &path);
+            parse_prompts(&read_text("prompts.source", &path)?, &path).map_err(|error| Finding::of(&error))?
+        }
+    };
+    select(&prompts, &experiment.prompts.categories).map_err(|error| Finding::of(&error))
+}
+
+fn load_rules(experiment: &Experiment, files: &SetupFiles<'_>) -> Result<Option<String>, Finding> {
+    let Some(path) = &experiment.labeller.rules_file else { return Ok(None) };
+    let path = beside(files.config, path);
+    let text = read_text("labeller.rules_file", &path)?;
+    RuleSet::from_yaml(&text, &path).map_err(|error| Finding::of(&error))?;
+    Ok(Some(text))
+}
+
+fn read_text(key: &str, path: &Path) -> Result<String, Finding> {
+    fs::read_to_string(path).map_err(|error| {
+        let finding = Finding::error(format!("reading the file that {key} names failed with {error}: {path:?}"));
+        finding.hint("paths are relative to the experiment file")
+    })
+}
