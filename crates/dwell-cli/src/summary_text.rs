@@ -15,6 +15,7 @@ pub(crate) fn summary(run: &RunSummary) -> String {
     line("seen", seen_line(run));
     line("lost", lost_line(run));
     line("observer", observer_line(run));
+    line("validity", validity_line(run));
     if let Some(failure) = &run.failure {
         line("failed", failure.clone());
     }
@@ -67,12 +68,21 @@ fn lost_line(run: &RunSummary) -> String {
 
 fn observer_line(run: &RunSummary) -> String {
     let effect = &run.observer_effect;
+    let slowdown = effect.slowdown.as_ref().and_then(|slowdown| slowdown.decode_speed_share);
+    let speed = slowdown.map_or_else(String::new, |share| format!("; {:.1} % of the speed without", share * 100.0));
     format!(
-        "{} of the worker's CPU time, {} of memory at most; the worker waited {} for it",
+        "{} of the worker's CPU time, {} of memory at most; the worker waited {} for it{speed}",
         or_dash(effect.observer_cpu_share, |share| format!("{:.2} %", share * 100.0)),
         or_dash(run.observer_peak_rss_bytes, bytes),
         seconds(effect.worker_blocked_ns as f64 / 1e9),
     )
+}
+
+/// Whether the run counts, and everything that keeps it from being clean.
+fn validity_line(run: &RunSummary) -> String {
+    let reasons: Vec<String> = run.validity.reasons.iter().map(ToString::to_string).collect();
+    let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!("{}{why}; quality {}", run.validity.class.name(), run.quality.status.name())
 }
 
 /// One line per region type.

@@ -123,7 +123,8 @@ fn options_of(command: &[&str]) -> BTreeSet<String> {
     assert!(output.status.success());
     let help = String::from_utf8(output.stdout).unwrap();
     let named = |line: &str| {
-        let option = line.trim_start().trim_start_matches("-o, ").strip_prefix("--")?.to_owned();
+        let option =
+            line.trim_start().trim_start_matches("-o, ").trim_start_matches("-c, ").strip_prefix("--")?.to_owned();
         Some(option.chars().take_while(|&letter| letter.is_ascii_lowercase() || letter == '-').collect())
     };
     help.lines().filter_map(named).collect()
@@ -139,7 +140,9 @@ fn every_option_of_every_command_is_documented() {
     let commands = page("docs/commands.md");
     let engine = page("docs/engines/llama_cpp.md");
     let all = [
-        (&["run"][..], section(&commands, "dwell run").to_owned() + &engine),
+        (&["run"][..], section(&commands, "dwell run").to_owned() + section(&commands, "dwell run --config") + &engine),
+        (&["validate"], section(&commands, "dwell validate").to_owned()),
+        (&["plan"], section(&commands, "dwell plan").to_owned()),
         (&["analyse"], section(&commands, "dwell analyse").to_owned()),
         (&["export"], section(&commands, "dwell export").to_owned()),
         (&["verify"], section(&commands, "dwell verify").to_owned()),

@@ -38,7 +38,7 @@ pub enum ExperimentError {
         /// Runs of the plan.
         planned: usize,
         /// What was being written.
-        source: RunError,
+        source: Box<RunError>,
     },
 
     /// An attempt at a run that did not come to its end stands in the way of the next.
@@ -47,7 +47,7 @@ pub enum ExperimentError {
         /// The run.
         run_id: String,
         /// Why it cannot be moved.
-        source: RunError,
+        source: Box<RunError>,
     },
 
     /// The aggregates could not be made; the runs are whole.

@@ -209,12 +209,12 @@ impl Execution<'_> {
 
     fn full_disk(&self, run_id: String, source: RunError) -> ExperimentError {
         let (finished, planned) = (self.summary.finished, self.summary.planned);
-        ExperimentError::DiskFull { run_id, finished, planned, source }
+        ExperimentError::DiskFull { run_id, finished, planned, source: Box::new(source) }
     }
 
     fn set_aside(&self, path: &Path, run_id: &str) -> Result<(), ExperimentError> {
         if let Ok(run) = RunDir::open(path) {
-            let in_the_way = |source| ExperimentError::InTheWay { run_id: run_id.to_owned(), source };
+            let in_the_way = |error| ExperimentError::InTheWay { run_id: run_id.to_owned(), source: Box::new(error) };
             ensure_unattended(&run).map_err(in_the_way)?;
         }
         Ok(self.dir.set_aside(path, run_id)?)

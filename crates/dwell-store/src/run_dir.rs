@@ -17,6 +17,10 @@ pub(crate) const STATE_FILE: &str = "raw/STATE";
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
 const METADATA_FILE: &str = "metadata.json";
 
+const CREATING: &str = "creating a run directory";
+/// How often the folder of a model may vanish before its run is in it.
+const LONGEST_RACE: u32 = 100;
+
 /// The directory of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
@@ -37,10 +41,7 @@ impl RunDir {
         }
         let model_dir = results_root.join(model_id);
         let path = model_dir.join(run_id);
-        fs::create_dir_all(&model_dir)
-            .map_err(|error| StoreError::from_io("creating the results directory", &model_dir, error))?;
-        let action = "creating a run directory";
-        fs::create_dir(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
+        make_run_folder(&model_dir, &path)?;
         let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned() };
         run.fill().inspect_err(|_| {
             // It is new and empty, and must not be taken for a run.
@@ -51,7 +52,7 @@ impl RunDir {
 
     fn fill(&self) -> Result<(), StoreError> {
         let raw = self.raw();
-        fs::create_dir(&raw).map_err(|error| StoreError::from_io("creating a run directory", &raw, error))?;
+        fs::create_dir(&raw).map_err(|error| StoreError::from_io(CREATING, &raw, error))?;
         self.set_state(RunState::Recording)
     }
 
@@ -166,6 +167,19 @@ pub(crate) fn is_run(dir: &Path) -> bool {
 
 fn has_any_table(dir: &Path) -> bool {
     dir.join(METADATA_FILE).is_file() || Table::ALL.iter().any(|table| dir.join(table.file_name()).is_file())
+}
+
+/// Another process that discards the only run of the model may take the model's folder away in between.
+fn make_run_folder(model_dir: &Path, path: &Path) -> Result<(), StoreError> {
+    for _ in 0..LONGEST_RACE {
+        fs::create_dir_all(model_dir)
+            .map_err(|error| StoreError::from_io("creating the results directory", model_dir, error))?;
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            outcome => return outcome.map_err(|error| StoreError::from_io(CREATING, path, error)),
+        }
+    }
+    Err(StoreError::from_io(CREATING, path, std::io::ErrorKind::NotFound.into()))
 }
 
 /// Names become directories, so they must not climb or nest, and must not be taken for an option or hidden.

@@ -5,6 +5,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use dwell_events::Hint;
 use dwell_store::{RunDir, RunState, StoreError, ensure_space};
@@ -102,4 +104,29 @@ fn too_little_free_space_is_refused_with_both_numbers() {
     let StoreError::NotEnoughSpace { available_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
     assert!(*available_bytes > 0 && *needed_bytes == u64::MAX);
     assert!(error.hints()[0].contains("df -h"));
+}
+
+#[test]
+fn a_run_is_made_although_others_take_the_models_empty_folder_away() {
+    let root = tempfile::tempdir().unwrap();
+    let model = root.path().join("tiny");
+    let is_done = AtomicBool::new(false);
+    let failures = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let _ = fs::remove_dir(&model);
+                // Often enough to hit the moment, seldom enough to leave one.
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        });
+        let create = |number: u32| {
+            let run = RunDir::create(root.path(), "tiny", &number.to_string())?;
+            fs::remove_dir_all(run.path()).unwrap();
+            Ok(())
+        };
+        let failures: Vec<StoreError> = (0..100).filter_map(|number| create(number).err()).collect();
+        is_done.store(true, Ordering::Relaxed);
+        failures
+    });
+    assert!(failures.is_empty(), "{failures:?}");
 }
