@@ -68,7 +68,8 @@ fn columns_of(metrics: &[Metric]) -> Vec<&'static str> {
 fn figure_table(types: &[&str], columns: &[&str], value: impl Fn(&str, &str) -> Option<String>) -> String {
     let header = std::iter::once("").chain(types.iter().copied()).map(str::to_owned).collect();
     let mut lines: Vec<Vec<String>> = vec![header];
-    for column in columns {
+    let is_known = |column: &str| types.iter().all(|region_type| value(region_type, column).is_some());
+    for column in columns.iter().filter(|column| !bounded_by(column).is_some_and(is_known)) {
         let values: Vec<Option<String>> = types.iter().map(|region_type| value(region_type, column)).collect();
         if values.iter().any(Option::is_some) {
             let cells = values.into_iter().map(|value| value.unwrap_or_else(|| "–".to_owned()));
@@ -76,6 +77,16 @@ fn figure_table(types: &[&str], columns: &[&str], value: impl Fn(&str, &str) -> 
         }
     }
     table(&lines)
+}
+
+/// The figure that a bound is of. Where the figure is known, its bounds say no more.
+fn bounded_by(column: &str) -> Option<&'static str> {
+    match column {
+        "retention_p50_low_s" | "retention_p50_high_s" => Some("retention_p50_s"),
+        "retention_p99_low_s" | "retention_p99_high_s" => Some("retention_p99_s"),
+        "write_once_low" | "write_once_high" => Some("write_once_ratio_mean"),
+        _ => None,
+    }
 }
 
 fn group_table(group: &Group, metrics: &[Metric]) -> String {

@@ -10,6 +10,7 @@ use dwell_experiment::{
 };
 use serde::Serialize;
 
+use crate::args::ExperimentArgs;
 use crate::messages::{Failure, print_hints};
 use crate::model_cache;
 use crate::output::say;
@@ -62,6 +63,16 @@ impl ExperimentFile {
         let mut read = Self { notes: parsed.notes, findings, collectors: None, estimate: None, setup };
         read.look_at_the_machine();
         Ok(read)
+    }
+
+    /// Reads the file for a look at it: nothing is fetched.
+    pub(crate) fn look_at(args: &ExperimentArgs) -> anyhow::Result<Self> {
+        Self::read(&ReadOptions {
+            config: &args.config,
+            results: args.output.as_deref(),
+            may_fetch: false,
+            measures_slowdown: false,
+        })
     }
 
     /// Everything that is wrong with the file.

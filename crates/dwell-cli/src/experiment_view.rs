@@ -3,9 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use dwell_events::engine::EngineEvent;
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
-use dwell_run::RunListener;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::format::seconds;
@@ -102,7 +100,7 @@ impl ExperimentListener for ExperimentView {
         }
         let said = match end {
             RunEnd::AlreadyFinished => "done before".to_owned(),
-            RunEnd::Complete { validity } => format!("complete, {validity}, {}", seconds(spent.as_secs_f64())),
+            RunEnd::Complete { validity } => format!("complete, {}, {}", validity.name(), seconds(spent.as_secs_f64())),
             RunEnd::Partial => format!("partial, {}", seconds(spent.as_secs_f64())),
             RunEnd::Failed { message, .. } => format!("failed: {message}"),
         };
@@ -112,18 +110,6 @@ impl ExperimentListener for ExperimentView {
             print_hints(hints);
         }
     }
-}
-
-impl RunListener for ExperimentView {
-    fn engine_event(&mut self, _: &EngineEvent) {}
-
-    fn interrupted(&mut self) {
-        if !self.is_quiet {
-            self.line("interrupted: the run that was going on is left out; again to end at once");
-        }
-    }
-
-    fn building(&mut self, _: f64) {}
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::messages::{EXIT_NOT_DONE, Failure, print_failure};
+use crate::output::say;
 
 /// What is being done, and with which run.
 #[derive(Clone, Default)]
@@ -75,7 +76,10 @@ impl Interruption {
         let failure = Failure::new("ended by the user");
         let is_first = !self.is_requested.swap(true, Ordering::Relaxed);
         let failure = match stage {
-            Stage::Recording(_) | Stage::Experiment(_) if is_first => return,
+            Stage::Recording(_) if is_first => return,
+            Stage::Experiment(_) if is_first => {
+                return say(format_args!("\ninterrupted: ending the run that is going on; again to end at once\n"));
+            }
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
             Stage::Recording(run) | Stage::Building { run, .. } => {

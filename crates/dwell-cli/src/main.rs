@@ -44,6 +44,7 @@ fn main() -> ExitCode {
             ModelCommand::Make(args) => commands::model_make::run(&args),
             ModelCommand::Info(args) => commands::model_info::run(&args),
         },
+        Command::PlannedRun => commands::planned_run::run(),
         Command::Worker => return dwell_worker::run(),
     };
     result.unwrap_or_else(|error| messages::report(&error))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dwell_events::About;
 use dwell_events::engine::{KvType, TimeResolution};
 use serde::{Deserialize, Serialize};
 
@@ -29,26 +30,6 @@ pub struct Experiment {
     pub analyser: AnalyserConfig,
     /// Where results go.
     pub output: OutputConfig,
-}
-
-/// What an experiment is and whose.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct About {
-    /// Name; a folder name.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// Version of the experiment.
-    pub version: String,
-    /// Authors.
-    pub authors: Vec<String>,
-    /// Their institution.
-    pub institution: String,
-    /// Paper that it belongs to: a DOI, an address or a title.
-    pub paper_ref: String,
-    /// Licence of the published data, an SPDX identifier where there is one.
-    pub licence: Option<String>,
 }
 
 /// One model of an experiment.

@@ -23,7 +23,7 @@ mod values;
 mod yaml;
 
 pub use experiment::{
-    About, AnalyserConfig, CollectorsConfig, Experiment, LabellerConfig, ModelConfig, OutputConfig, ProcessConfig,
+    AnalyserConfig, CollectorsConfig, Experiment, LabellerConfig, ModelConfig, OutputConfig, ProcessConfig,
     PromptsConfig, Sweep, TelemetryConfig, TensorOpsConfig, ThresholdsConfig,
 };
 pub use key_table::keys;

@@ -116,6 +116,33 @@ pub struct EngineOptions {
     pub time_resolution: TimeResolution,
 }
 
+impl EngineOptions {
+    /// A model with what is usual: one sequence of 2048 positions in f16, the likeliest token, one thread.
+    pub fn new(model: PathBuf) -> Self {
+        Self {
+            model,
+            context_length: 2048,
+            threads: 1,
+            batch_size: 2048,
+            micro_batch_size: 512,
+            parallel: 1,
+            kv_unified: false,
+            kv_type_k: KvType::F16,
+            kv_type_v: KvType::F16,
+            flash_attention: true,
+            mmap: true,
+            repack: true,
+            full_window_cache: false,
+            context_shift: false,
+            seed: 0,
+            temperature: 0.0,
+            chat_template: false,
+            ignore_end: false,
+            time_resolution: TimeResolution::Op,
+        }
+    }
+}
+
 /// One thing for the engine to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
@@ -322,6 +349,11 @@ pub enum EngineEvent {
         generated_tokens: u64,
         /// Time in decode steps.
         decode_ns: u64,
+    },
+    /// The most memory that the process had resident at any time, told when its work is done.
+    PeakMemory {
+        /// Bytes.
+        rss_bytes: u64,
     },
     /// The work could not be done.
     Failed {

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod about;
 pub mod engine;
 mod hint;
 mod loss;
@@ -14,6 +15,7 @@ mod region;
 mod run_kind;
 pub mod schema;
 
+pub use about::About;
 pub use hint::Hint;
 pub use loss::{LossKind, Severity};
 pub use phase::Phase;

@@ -29,7 +29,7 @@ pub enum ExperimentError {
     },
 
     /// The disk is full; no other run can succeed.
-    #[error("the experiment stopped at run {run_id:?}, {finished} of {planned} are finished: {source}")]
+    #[error("the experiment stopped at run {run_id:?}, {finished} of {planned} are finished: {reason}")]
     DiskFull {
         /// The run that did not succeed.
         run_id: String,
@@ -38,7 +38,16 @@ pub enum ExperimentError {
         /// Runs of the plan.
         planned: usize,
         /// What was being written.
-        source: Box<RunError>,
+        reason: String,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
+
+    /// The process of a run could not be started or waited for.
+    #[error("starting the observer of a run failed with {source}")]
+    NoProcess {
+        /// What the system said.
+        source: std::io::Error,
     },
 
     /// An attempt at a run that did not come to its end stands in the way of the next.
@@ -67,13 +76,14 @@ impl Hint for ExperimentError {
                 format!("put back what `{}` holds to go on with it", dir.join("experiment.yaml").display()),
                 "leave out --resume to begin anew".to_owned(),
             ],
-            ExperimentError::DiskFull { source, .. } => {
-                // Its own hint speaks of recovering one run; resuming does that too.
-                let mut hints: Vec<String> = source.hints().into_iter().take(1).collect();
+            ExperimentError::DiskFull { hints, .. } => {
+                // The others speak of recovering one run; resuming does that too.
+                let mut hints: Vec<String> = hints.iter().take(1).cloned().collect();
                 hints.push("make room, then go on with the same command and --resume".to_owned());
                 hints
             }
             ExperimentError::InTheWay { source, .. } => source.hints(),
+            ExperimentError::NoProcess { .. } => Vec::new(),
             ExperimentError::Summary { .. } => {
                 vec!["make it again with `dwell analyse RESULTS --output DIR`".to_owned()]
             }

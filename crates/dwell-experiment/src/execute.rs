@@ -3,18 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dwell_analysis::validity::ValidityClass;
 use dwell_config::{PlannedRun, RunKind};
 use dwell_events::Hint;
-use dwell_run::{
-    RunError, RunListener, RunRequest, UntracedRun, build_run, discard_run, ensure_unattended, failed_row, record_run,
-    recover_run,
-};
+use dwell_run::{NoListener, UntracedRun, ensure_unattended, failed_row, recover_run};
 use dwell_store::{ResultsManifest, RunDir};
 use serde::Serialize;
 
 use crate::aggregate::write_summary;
 use crate::found_run::{FoundRun, speed_of};
 use crate::requests::Requests;
+use crate::run_process::{RunTask, TaskEnd};
 use crate::{ChosenCollectors, Estimate, ExperimentDir, ExperimentError, Setup};
 
 /// Where a run stands in the experiment.
@@ -38,7 +37,7 @@ pub enum RunEnd {
     /// All is there.
     Complete {
         /// Its class of validity.
-        validity: &'static str,
+        validity: ValidityClass,
     },
     /// Something that should have been recorded is missing.
     Partial,
@@ -51,8 +50,8 @@ pub enum RunEnd {
     },
 }
 
-/// What an experiment tells while it goes on, beside what each run tells.
-pub trait ExperimentListener: RunListener {
+/// What an experiment tells while it goes on.
+pub trait ExperimentListener {
     /// It begins, or goes on, with this much time to be spent.
     fn experiment_begins(&mut self, id: &str, estimate: &Estimate);
     /// A run begins.
@@ -150,7 +149,7 @@ impl Execution<'_> {
             let model_id = &self.setup.models[run.model_index].id;
             let place = RunPlace { index, planned, model_id, run };
             listener.run_begins(place);
-            let Some(end) = self.one(run, listener)? else { break };
+            let Some(end) = self.one(run)? else { break };
             self.count(model_id, run, &end);
             listener.run_ends(place, &end);
         }
@@ -181,37 +180,38 @@ impl Execution<'_> {
     }
 
     /// Does one run. None if the user interrupted it.
-    fn one(
-        &mut self,
-        run: &PlannedRun,
-        listener: &mut dyn ExperimentListener,
-    ) -> Result<Option<RunEnd>, ExperimentError> {
-        let (run_id, model_id) = (self.run_id(run), self.setup.models[run.model_index].id.clone());
-        let path = self.setup.results.join(&model_id).join(&run_id);
+    fn one(&mut self, run: &PlannedRun) -> Result<Option<RunEnd>, ExperimentError> {
+        let run_id = self.run_id(run);
+        let path = self.setup.results.join(&self.setup.models[run.model_index].id).join(&run_id);
         let end = match FoundRun::at(&path) {
-            FoundRun::Finished => Ok(Some(RunEnd::AlreadyFinished)),
-            FoundRun::Recorded => recover_run(&path, &|options| options, listener).map(|built| Some(end_of(&built))),
+            FoundRun::Finished => Some(RunEnd::AlreadyFinished),
+            FoundRun::Recorded => Some(self.finish(&path, &run_id)?),
             found => {
                 if found == FoundRun::Torn {
                     self.set_aside(&path, &run_id)?;
                 }
-                self.attempt(run, &model_id, &run_id, listener)
+                self.attempt(run, &path, &run_id)?
             }
-        };
-        let end = match end {
-            Ok(end) => end,
-            Err(error) if error.is_full_disk() => return Err(self.full_disk(run_id, error)),
-            Err(error) => Some(RunEnd::Failed { message: error.to_string(), hints: error.hints() }),
         };
         self.remember_speed(run, &path, &run_id, end.as_ref())?;
         Ok(end)
     }
 
-    fn full_disk(&self, run_id: String, source: RunError) -> ExperimentError {
-        let (finished, planned) = (self.summary.finished, self.summary.planned);
-        ExperimentError::DiskFull { run_id, finished, planned, source: Box::new(source) }
+    /// Makes the tables of a run that was recorded to its end.
+    fn finish(&self, path: &Path, run_id: &str) -> Result<RunEnd, ExperimentError> {
+        match recover_run(path, &|options| options, &mut NoListener) {
+            Ok(built) => Ok(end_of(built.is_partial, built.summary.validity.class)),
+            Err(error) if error.is_full_disk() => Err(self.full_disk(run_id, error.to_string(), error.hints())),
+            Err(error) => Ok(RunEnd::Failed { message: error.to_string(), hints: error.hints() }),
+        }
     }
 
+    fn full_disk(&self, run_id: &str, reason: String, hints: Vec<String>) -> ExperimentError {
+        let (finished, planned) = (self.summary.finished, self.summary.planned);
+        ExperimentError::DiskFull { run_id: run_id.to_owned(), finished, planned, reason, hints }
+    }
+
+    /// Moves what is left of an attempt out of the way.
     fn set_aside(&self, path: &Path, run_id: &str) -> Result<(), ExperimentError> {
         if let Ok(run) = RunDir::open(path) {
             let in_the_way = |error| ExperimentError::InTheWay { run_id: run_id.to_owned(), source: Box::new(error) };
@@ -220,52 +220,35 @@ impl Execution<'_> {
         Ok(self.dir.set_aside(path, run_id)?)
     }
 
-    /// Records and builds a run that is not there.
-    fn attempt(
-        &self,
-        run: &PlannedRun,
-        model_id: &str,
-        run_id: &str,
-        listener: &mut dyn ExperimentListener,
-    ) -> Result<Option<RunEnd>, RunError> {
-        let compared_with = self
-            .untraced
-            .as_ref()
-            .filter(|(untraced, _)| (untraced.model_index, untraced.combination) == (run.model_index, run.combination));
-        let request = self.requests.request(run, compared_with.map(|(_, untraced)| untraced.clone()));
-        let dir = RunDir::create(&self.setup.results, model_id, run_id)?;
-        let recorded = record_run(&dir, &request, self.interrupted, listener);
-        let facts = match recorded {
-            Ok(facts) => facts,
-            Err(RunError::Interrupted) => {
-                discard_run(&dir);
-                return Ok(None);
+    /// Records and builds a run that is not there. None if the user interrupted it: the next execution does it anew.
+    fn attempt(&self, run: &PlannedRun, path: &Path, run_id: &str) -> Result<Option<RunEnd>, ExperimentError> {
+        let task = self.task(run, run_id);
+        let end = task.run_apart(self.interrupted).map_err(|source| ExperimentError::NoProcess { source })?;
+        match end {
+            TaskEnd::Built { is_partial, validity } => return Ok(Some(end_of(is_partial, validity))),
+            TaskEnd::Failed(failed) if failed.is_full_disk => {
+                return Err(self.full_disk(run_id, failed.message, failed.hints));
             }
-            Err(error) => return self.failed(&dir, &request, error),
-        };
-        if facts.is_interrupted {
-            // It did not come to its end: the next execution does it anew.
-            self.dir.set_aside(dir.path(), run_id)?;
-            return Ok(None);
+            TaskEnd::Interrupted | TaskEnd::Failed(_) if path.exists() => self.set_aside(path, run_id)?,
+            TaskEnd::Interrupted | TaskEnd::Failed(_) => {}
         }
-        let built = build_run(&dir, &|options| options, listener);
-        built.map(|built| Some(end_of(&built))).or_else(|error| self.failed(&dir, &request, error))
+        let TaskEnd::Failed(failed) = end else { return Ok(None) };
+        let row = failed_row(run_id, &task.request, failed.message.clone());
+        ResultsManifest::open(&self.setup.results).record(&row)?;
+        Ok(Some(RunEnd::Failed { message: failed.message, hints: failed.hints }))
     }
 
-    /// Records a failure. Of a run that computed something, the folder is kept, out of the way.
-    fn failed(&self, dir: &RunDir, request: &RunRequest, error: RunError) -> Result<Option<RunEnd>, RunError> {
-        if !error.leaves_a_run() {
-            discard_run(dir);
+    fn task(&self, run: &PlannedRun, run_id: &str) -> RunTask {
+        let of_combination = |other: &&(PlannedRun, UntracedRun)| {
+            (other.0.model_index, other.0.combination) == (run.model_index, run.combination)
+        };
+        let untraced = self.untraced.as_ref().filter(of_combination).map(|(_, untraced)| untraced.clone());
+        RunTask {
+            results: self.setup.results.clone(),
+            run_id: run_id.to_owned(),
+            request: self.requests.request(run, untraced),
+            parent_pid: std::process::id(),
         }
-        if error.is_full_disk() {
-            return Err(error);
-        }
-        if error.leaves_a_run() {
-            self.dir.set_aside(dir.path(), dir.run_id())?;
-        }
-        let row = failed_row(dir.run_id(), request, error.to_string());
-        ResultsManifest::open(&self.setup.results).record(&row)?;
-        Ok(Some(RunEnd::Failed { message: error.to_string(), hints: error.hints() }))
     }
 
     /// The recorded runs of a combination are compared with its unrecorded one.
@@ -296,6 +279,6 @@ impl Execution<'_> {
     }
 }
 
-fn end_of(built: &dwell_run::BuiltRun) -> RunEnd {
-    if built.is_partial { RunEnd::Partial } else { RunEnd::Complete { validity: built.summary.validity.class.name() } }
+fn end_of(is_partial: bool, validity: ValidityClass) -> RunEnd {
+    if is_partial { RunEnd::Partial } else { RunEnd::Complete { validity } }
 }

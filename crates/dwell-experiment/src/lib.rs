@@ -24,6 +24,7 @@ mod finding;
 mod found_run;
 mod model;
 mod requests;
+mod run_process;
 mod setup;
 
 pub use check::check;
@@ -34,4 +35,5 @@ pub use execute::{ExperimentListener, ExperimentSummary, FailedRun, RunEnd, RunP
 pub use experiment_dir::{ExperimentDir, Resumable};
 pub use finding::{Finding, Severity, has_errors};
 pub use model::Model;
+pub use run_process::{FailedTask, RunTask, TaskEnd};
 pub use setup::{Setup, SetupFiles};

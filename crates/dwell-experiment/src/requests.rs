@@ -10,10 +10,6 @@ use dwell_store::Compression;
 
 use crate::{ChosenCollectors, Setup};
 
-/// Most tokens that are given to the engine at once, and computed in one graph.
-const BATCH_TOKENS: u32 = 2048;
-const MICRO_BATCH_TOKENS: u32 = 512;
-
 /// What every run of an experiment shares.
 pub(crate) struct Requests<'a> {
     pub(crate) setup: &'a Setup,
@@ -45,7 +41,6 @@ impl Requests<'_> {
     }
 
     fn experiment_run(&self, kind: PlannedKind) -> ExperimentRun {
-        let about = &self.setup.experiment.experiment;
         let (run_kind, repetition) = match kind {
             PlannedKind::Warmup(number) => (RunKind::Warmup, number),
             PlannedKind::Untraced(number) => (RunKind::Untraced, number),
@@ -53,13 +48,7 @@ impl Requests<'_> {
         };
         ExperimentRun {
             id: self.experiment_id.to_owned(),
-            name: about.name.clone(),
-            description: about.description.clone(),
-            version: about.version.clone(),
-            authors: about.authors.clone(),
-            institution: about.institution.clone(),
-            paper_ref: about.paper_ref.clone(),
-            licence: about.licence.clone(),
+            about: self.setup.experiment.experiment.clone(),
             run_kind,
             repetition,
         }
@@ -71,26 +60,17 @@ pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
     let combination = &run.combination;
     let model = &setup.models[run.model_index];
     EngineOptions {
-        model: model.path.clone(),
         context_length: combination.context_length,
         threads: combination.threads,
-        batch_size: BATCH_TOKENS,
-        micro_batch_size: MICRO_BATCH_TOKENS,
         parallel: combination.batch_size,
-        kv_unified: false,
         kv_type_k: combination.kv_type,
         kv_type_v: combination.kv_type,
         flash_attention: combination.flash_attention,
-        mmap: true,
-        repack: true,
-        full_window_cache: false,
-        context_shift: false,
-        seed: 0,
-        temperature: 0.0,
         chat_template: model.has_chat_template,
         // Every repetition computes the same number of tokens, whatever the model would say.
         ignore_end: true,
         time_resolution: setup.experiment.collectors.tensor_ops.time_resolution,
+        ..EngineOptions::new(model.path.clone())
     }
 }
 

@@ -14,6 +14,7 @@ mod facts;
 mod kept_file;
 mod meminfo;
 mod memory_limit;
+mod own_memory;
 mod pressure;
 mod probes;
 mod root;
@@ -26,6 +27,7 @@ pub use facts::{
     Cache, Container, FrequencyFacts, Gpu, HostFacts, KernelSettings, MemoryFacts, NumaNode, PowerSource, Topology,
 };
 pub use memory_limit::MemoryLimit;
+pub use own_memory::release_freed_memory;
 pub use pressure::{Pressure, Stalls};
 pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names, probe_process};
 pub use root::Root;

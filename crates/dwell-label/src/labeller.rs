@@ -58,6 +58,8 @@ pub struct Outcome {
     pub stops: Vec<(i32, StopReason)>,
     /// Prompt tokens, time in prompt steps, generated tokens, time in decode steps.
     pub finished: Option<(u64, u64, u64, u64)>,
+    /// Most memory that the process had resident; missing if it did not come to its end.
+    pub peak_rss_bytes: Option<u64>,
     /// Message and hints of a failure.
     pub failed: Option<(String, Vec<String>)>,
     /// Why the recorder left the process alone, or why its records cannot be read.
@@ -372,6 +374,7 @@ impl Labeller {
             EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns } => {
                 self.outcome.finished = Some((prompt_tokens, prompt_ns, generated_tokens, decode_ns));
             }
+            EngineEvent::PeakMemory { rss_bytes } => self.outcome.peak_rss_bytes = Some(rss_bytes),
             EngineEvent::Failed { message, hints } => self.outcome.failed = Some((message, hints)),
             EngineEvent::LoadProgress { .. } => {}
         }

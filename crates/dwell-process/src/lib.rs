@@ -23,6 +23,7 @@
 mod clock;
 mod cpu_time;
 mod error;
+mod own_peak;
 mod parse;
 mod proc_file;
 mod rollup;
@@ -32,6 +33,7 @@ mod target;
 
 pub use clock::monotonic_ns;
 pub use error::ProcessError;
+pub use own_peak::own_peak_rss_bytes;
 pub use rollup::RollupPolicy;
 pub use sampler::Sampler;
 pub use sampler_thread::{Pace, SamplerSummary, SamplerThread};

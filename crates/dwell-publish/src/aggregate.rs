@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::PublishError;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
 use crate::facts::{MetricsLine, RunFacts};
-use crate::group::{GroupKey, varying_keys};
+use crate::group::{GroupKey, telling_keys, varying_keys};
 
 /// The column of `metrics.csv` with the class rather than a number.
 const SUITABILITY: &str = "suitability";
@@ -91,7 +91,7 @@ impl Aggregate {
 impl Aggregate {
     /// What sets a group apart from the others, in words; the model if there is one group only.
     pub fn label_of(&self, group: &Group) -> String {
-        let mut places = varying_keys(self.groups.iter().map(|group| &group.key));
+        let mut places = telling_keys(self.groups.iter().map(|group| &group.key));
         if places.is_empty() {
             places.push(0);
         }
@@ -160,7 +160,7 @@ fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Res
     let known: BTreeSet<String> = runs
         .iter()
         .filter_map(|run| run.metadata.experiment.as_ref())
-        .map(|experiment| format!("{} ({})", experiment.name, experiment.id))
+        .map(|experiment| format!("{} ({})", experiment.about.name, experiment.id))
         .collect();
     let known = if known.is_empty() {
         "runs without an experiment".to_owned()
@@ -174,7 +174,7 @@ impl Aggregate {
     fn note(&mut self, run: &RunFacts) {
         self.runs += 1;
         *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
-        self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.name.clone()));
+        self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone()));
         self.definitions.extend(run.definitions().map(str::to_owned));
         self.basis.extend(run.bases().into_iter().map(str::to_owned));
     }

@@ -91,7 +91,7 @@ impl RunFacts {
 
     /// Whether the run belongs to the experiment of this id or name.
     pub fn is_of(&self, experiment: &str) -> bool {
-        self.metadata.experiment.as_ref().is_some_and(|found| found.id == experiment || found.name == experiment)
+        self.metadata.experiment.as_ref().is_some_and(|found| found.id == experiment || found.about.name == experiment)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What makes runs repetitions of each other: equal keys.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -84,12 +86,24 @@ pub(crate) fn varying_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey>) -> 
     (0..GroupKey::COLUMNS.len()).filter(|&at| fields.iter().any(|line| line[at] != fields[0][at])).collect()
 }
 
+/// The same, as far as they are needed to tell groups apart: the fingerprint often varies with another key, as that of a
+/// prompt that fills the context.
+pub(crate) fn telling_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey> + Clone) -> Vec<usize> {
+    let others = |key: &GroupKey| key.fields().into_iter().take(SETUP).collect::<Vec<_>>();
+    let distinct: BTreeSet<Vec<String>> = keys.clone().into_iter().map(others).collect();
+    let is_needed = distinct.len() < keys.clone().into_iter().count();
+    varying_keys(keys).into_iter().filter(|&place| place != SETUP || is_needed).collect()
+}
+
 fn kv_type(keys: Option<&str>, values: Option<&str>) -> Option<String> {
     match (keys, values) {
         (Some(keys), Some(values)) if keys != values => Some(format!("{keys}/{values}")),
         (keys, values) => keys.or(values).map(str::to_owned),
     }
 }
+
+/// Position of the fingerprint, the last.
+const SETUP: usize = GroupKey::COLUMNS.len() - 1;
 
 /// Eight hexadecimal digits; equal for runs that differ in their seed, model file name and swept keys at most.
 fn setup(run: &RunFacts) -> String {

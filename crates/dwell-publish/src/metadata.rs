@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::{Validity, ValidityClass};
-use dwell_events::RunKind;
+use dwell_events::{About, RunKind};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -142,20 +142,9 @@ pub struct ProcessCost {
 pub struct Experiment {
     /// Its id.
     pub id: String,
-    /// Its name.
-    pub name: String,
-    /// What it is about.
-    pub description: Option<String>,
-    /// Its version.
-    pub version: Option<String>,
-    /// Who made it.
-    pub authors: Vec<String>,
-    /// Where they work.
-    pub institution: Option<String>,
-    /// The paper that it belongs to: DOI, address or reference.
-    pub paper_ref: Option<String>,
-    /// SPDX name of the licence of its data.
-    pub licence: Option<String>,
+    /// What it is and whose.
+    #[serde(flatten)]
+    pub about: About,
     /// What the run is for.
     pub run_kind: RunKind,
 }

@@ -1,6 +1,6 @@
 //! The place of a run in its experiment.
 
-use dwell_events::RunKind;
+use dwell_events::{About, RunKind};
 use serde::{Deserialize, Serialize};
 
 /// The experiment that a run belongs to, and its place in it.
@@ -8,20 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct ExperimentRun {
     /// Identifies one execution of the experiment.
     pub id: String,
-    /// Name of the experiment.
-    pub name: String,
-    /// What it is about.
-    pub description: String,
-    /// Its version.
-    pub version: String,
-    /// Who made it.
-    pub authors: Vec<String>,
-    /// Where they work.
-    pub institution: String,
-    /// The paper that it belongs to.
-    pub paper_ref: String,
-    /// Under what licence its data are published.
-    pub licence: Option<String>,
+    /// The experiment.
+    #[serde(flatten)]
+    pub about: About,
     /// What the run is for.
     pub run_kind: RunKind,
     /// Which run of its kind, from 1.

@@ -46,7 +46,7 @@ pub use probe::{TensorOpsProbe, probe_tensor_ops};
 pub use recover::{ensure_unattended, recover_run};
 pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
 pub use request::{RunRecord, RunRequest};
-pub use session::{RecordingFacts, RunListener, record_run};
+pub use session::{NoListener, RecordingFacts, RunListener, record_run};
 pub use summary::{RegionSummary, RunSummary};
 
 /// Name of the raw stream of the `tensor_ops` collector.

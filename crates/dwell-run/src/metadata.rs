@@ -171,7 +171,8 @@ impl Metadata {
         let generation = outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens));
         let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
         let untraced = request.untraced.as_ref();
-        let effect = ObserverEffect::of(samples, facts.worker_blocked_ns, generation.as_ref(), untraced);
+        let peak = outcome.peak_rss_bytes;
+        let effect = ObserverEffect::of(samples, peak, facts.worker_blocked_ns, generation.as_ref(), untraced);
         Self {
             metadata_schema_version: "1.1",
             run_id: run.run_id().to_owned(),

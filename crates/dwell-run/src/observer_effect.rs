@@ -13,7 +13,7 @@ pub struct ProcessCost {
     pub cpu_ns: Option<u64>,
     /// Mean CPU use, 100 = one core.
     pub cpu_mean_pct: Option<f64>,
-    /// Highest resident memory among the samples.
+    /// Highest resident memory: among the samples and, of a worker that came to its end, by the kernel's account.
     pub rss_peak_bytes: Option<u64>,
     /// Samples.
     pub samples: u64,
@@ -77,11 +77,14 @@ impl Slowdown {
 impl ObserverEffect {
     pub(crate) fn of(
         samples: &ProcessSamples,
+        worker_peak_rss_bytes: Option<u64>,
         worker_blocked_ns: u64,
         generation: Option<&Generation>,
         untraced: Option<&UntracedRun>,
     ) -> Self {
-        let (worker, observer) = (samples.worker, samples.observer);
+        let observer = samples.observer;
+        let rss_peak_bytes = samples.worker.rss_peak_bytes.max(worker_peak_rss_bytes);
+        let worker = ProcessCost { rss_peak_bytes, ..samples.worker };
         let memory = observer.rss_peak_bytes.zip(worker.rss_peak_bytes).filter(|&(_, worker)| worker > 0);
         let share = observer.cpu_ns.zip(worker.cpu_ns).filter(|&(_, worker)| worker > 0);
         Self {

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job, KvType, TimeResolution};
+use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
-use crate::{BuildOptions, RunError, RunListener, RunRequest, build_run, record_run};
+use crate::{BuildOptions, NoListener, RunError, RunRequest, build_run, record_run};
 
 /// What a trial gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,33 +42,14 @@ fn run_small_model(place: &Path) -> Result<TensorOpsProbe, RunError> {
     let plan = MakePlan::new(spec).map_err(|error| unmade(error.to_string()))?;
     make(&plan, &model, Overwrite::Allow, &mut |_| {}).map_err(|error| unmade(error.to_string()))?;
     let run = RunDir::create(&place.join("results"), "small", "probe")?;
-    record_run(&run, &request(&model), &AtomicBool::new(false), &mut Silent)?;
-    let built = build_run(&run, &|options| options, &mut Silent)?;
+    record_run(&run, &request(&model), &AtomicBool::new(false), &mut NoListener)?;
+    let built = build_run(&run, &|options| options, &mut NoListener)?;
     Ok(TensorOpsProbe { accesses: built.summary.accesses })
 }
 
 fn request(model: &Path) -> RunRequest {
-    let options = EngineOptions {
-        model: model.to_owned(),
-        context_length: 256,
-        threads: 1,
-        batch_size: 64,
-        micro_batch_size: 64,
-        parallel: 1,
-        kv_unified: false,
-        kv_type_k: KvType::F16,
-        kv_type_v: KvType::F16,
-        flash_attention: true,
-        mmap: true,
-        repack: true,
-        full_window_cache: false,
-        context_shift: false,
-        seed: 0,
-        temperature: 0.0,
-        chat_template: false,
-        ignore_end: true,
-        time_resolution: TimeResolution::Op,
-    };
+    let options =
+        EngineOptions { context_length: 256, threads: 1, ignore_end: true, ..EngineOptions::new(model.to_owned()) };
     let sequences = vec![0];
     let actions = vec![
         Action::Prompt { text: "a".to_owned(), sequences: sequences.clone(), fill_to_tokens: None },
@@ -87,13 +68,4 @@ fn request(model: &Path) -> RunRequest {
         fallbacks: Vec::new(),
         untraced: None,
     }
-}
-
-/// Nobody watches a trial.
-struct Silent;
-
-impl RunListener for Silent {
-    fn engine_event(&mut self, _: &EngineEvent) {}
-
-    fn building(&mut self, _: f64) {}
 }

@@ -14,8 +14,8 @@ use crate::raw_records::RawRecords;
 use crate::record::{Recording, holds_records_from};
 use crate::{BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
 
-/// How long the worker of a killed observer may take to die, which the kernel sees to.
-const LONGEST_DYING: Duration = Duration::from_secs(5);
+/// How long processes that were killed, or whose parent was, may take to die; the kernel sees to it.
+const LONGEST_DYING: Duration = Duration::from_secs(2);
 
 /// Takes what the killed run left (raw streams, cut anywhere, and the ring) and makes its tables.
 ///
@@ -45,26 +45,24 @@ pub fn recover_run(
     build_run(&run, adjust, listener)
 }
 
-/// Refuses a run whose observer, or whose worker without one, is still at work.
+/// Refuses a run whose observer or worker is still at work. One that has been killed is given the time to die.
 pub fn ensure_unattended(run: &RunDir) -> Result<(), RunError> {
-    let marker = run.marker()?;
-    let still_recording = |pid| Err(RunError::StillRecording { pid, run: run.path().to_owned() });
-    let observer = marker.map(|marker| marker.observer_pid).filter(|&pid| pid != std::process::id());
-    if let Some(pid) = observer.filter(|&pid| is_running_dwell(pid)) {
-        return still_recording(pid);
-    }
     let started_at = Instant::now();
-    while let Some(pid) = running_producer(run) {
+    while let Some(pid) = attendant(run)? {
         if started_at.elapsed() >= LONGEST_DYING {
-            return still_recording(pid);
+            return Err(RunError::StillRecording { pid, run: run.path().to_owned() });
         }
         thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-fn running_producer(run: &RunDir) -> Option<u32> {
-    rings::waiting(run).iter().filter_map(|ring| rings::producer_pid(ring)).find(|&pid| is_running_dwell(pid))
+/// The observer of a run or, without one, its worker, if it runs.
+fn attendant(run: &RunDir) -> Result<Option<u32>, RunError> {
+    let observer = run.marker()?.map(|marker| marker.observer_pid).filter(|&pid| pid != std::process::id());
+    let workers = rings::waiting(run);
+    let workers = workers.iter().filter_map(|ring| rings::producer_pid(ring));
+    Ok(observer.into_iter().chain(workers).find(|&pid| is_running_dwell(pid)))
 }
 
 /// Process ids are used again; one that now belongs to something else does not hold the run.

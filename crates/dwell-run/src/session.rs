@@ -7,7 +7,7 @@ use std::time::Duration;
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::{Frame, Kind};
-use dwell_host::{Baseline, Root, SensorSummary, SensorThread};
+use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
 use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
 
 use crate::patience::Patience;
@@ -35,6 +35,15 @@ pub trait RunListener {
     fn interrupted(&mut self) {}
     /// This share of the raw records has been turned into tables.
     fn building(&mut self, done: f64);
+}
+
+/// Nobody is told.
+pub struct NoListener;
+
+impl RunListener for NoListener {
+    fn engine_event(&mut self, _: &EngineEvent) {}
+
+    fn building(&mut self, _: f64) {}
 }
 
 /// What recording found out that is in no raw stream: `raw/recorded.json`.
@@ -76,6 +85,7 @@ pub fn record_run(
     let results = run.path().ancestors().nth(2).unwrap_or(run.path());
     let not_begun = |source| RunError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
+    release_freed_memory();
     let record = RunRecord::of(request, baseline(request, interrupted)?);
     write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(not_begun)?;
     let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();

@@ -8,6 +8,7 @@ use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
 use dwell_events::schema::loss::LossRow;
 use dwell_label::Labelled;
+use dwell_process::own_peak_rss_bytes;
 use dwell_store::RunDir;
 use serde::Serialize;
 
@@ -119,17 +120,11 @@ impl RunSummary {
             observer_effect: metadata.observer_effect.clone(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
-            observer_peak_rss_bytes: peak_rss_bytes(),
+            observer_peak_rss_bytes: own_peak_rss_bytes(),
             failure: metadata.failure.clone(),
             failure_hints: labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect(),
         }
     }
-}
-
-fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
 impl LossSummary {

@@ -60,6 +60,9 @@ fn run_job_from_stdin() -> Result<(), String> {
     if let Err(error) = dwell_llama::run_job(&job, hooks, &mut observer) {
         observer.event(EngineEvent::Failed { message: error.to_string(), hints: error.hints() });
     }
+    if let Some(rss_bytes) = dwell_process::own_peak_rss_bytes() {
+        observer.event(EngineEvent::PeakMemory { rss_bytes });
+    }
     Ok(())
 }
 

@@ -76,4 +76,7 @@ pub(crate) enum Command {
     /// The process that runs the model; started by `dwell run`.
     #[command(hide = true)]
     Worker,
+    /// The process that observes one run of an experiment; started by `dwell run --config`.
+    #[command(hide = true)]
+    PlannedRun,
 }

@@ -9,6 +9,7 @@ pub(crate) mod model_info;
 pub(crate) mod model_make;
 pub(crate) mod model_pull;
 pub(crate) mod plan;
+pub(crate) mod planned_run;
 pub(crate) mod recover;
 mod recover_tree;
 pub(crate) mod relabel;

@@ -6,17 +6,12 @@ use dwell_experiment::{Estimate, Setup, SpeedBasis};
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;
-use crate::experiment_file::{ExperimentFile, ReadOptions};
+use crate::experiment_file::ExperimentFile;
 use crate::format::{bytes, count, seconds, table};
 use crate::output::print_result;
 
 pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
-    let file = ExperimentFile::read(&ReadOptions {
-        config: &args.config,
-        results: args.output.as_deref(),
-        may_fetch: false,
-        measures_slowdown: false,
-    })?;
+    let file = ExperimentFile::look_at(args)?;
     file.say_findings();
     let (setup, _, estimate) = file.into_parts()?;
     if args.json {

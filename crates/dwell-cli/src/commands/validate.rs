@@ -3,18 +3,13 @@
 use std::process::ExitCode;
 
 use crate::args::ExperimentArgs;
-use crate::experiment_file::{ExperimentFile, ReadOptions};
+use crate::experiment_file::ExperimentFile;
 use crate::format::{bytes, count, seconds};
 use crate::messages::EXIT_WITH_LOSS;
 use crate::output::print_result;
 
 pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
-    let file = ExperimentFile::read(&ReadOptions {
-        config: &args.config,
-        results: args.output.as_deref(),
-        may_fetch: false,
-        measures_slowdown: false,
-    })?;
+    let file = ExperimentFile::look_at(args)?;
     if args.json {
         super::print_json(&file)?;
     } else {

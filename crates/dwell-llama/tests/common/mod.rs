@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job, KvType, LoadedModel, StopReason, TimeResolution};
+use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job, LoadedModel, StopReason, TimeResolution};
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_llama::{EngineError, Hooks, JobObserver, run_job};
 use tempfile::TempDir;
@@ -48,25 +48,14 @@ impl TestModel {
 /// Options that every test starts from: greedy, one thread, one sequence.
 pub fn options(model: &Path) -> EngineOptions {
     EngineOptions {
-        model: model.to_owned(),
         context_length: 512,
-        threads: 1,
         batch_size: 64,
         micro_batch_size: 32,
-        parallel: 1,
-        kv_unified: false,
-        kv_type_k: KvType::F16,
-        kv_type_v: KvType::F16,
-        flash_attention: true,
-        mmap: true,
         repack: false,
-        full_window_cache: false,
-        context_shift: false,
         seed: 1,
-        temperature: 0.0,
-        chat_template: false,
         ignore_end: true,
         time_resolution: TimeResolution::Step,
+        ..EngineOptions::new(model.to_owned())
     }
 }
 

@@ -67,16 +67,9 @@ fn size_category(rows: u64) -> &'static str {
 }
 
 fn what(dataset: &Dataset<'_>) -> String {
-    let descriptions: Vec<&str> = dataset
-        .origin
-        .experiments
-        .iter()
-        .filter_map(|experiment| experiment.description.as_deref())
-        .filter(|text| !text.trim().is_empty())
-        .collect();
     let mut text = String::new();
-    for description in descriptions {
-        let _ = writeln!(text, "{}\n", description.trim());
+    for description in dataset.origin.descriptions() {
+        let _ = writeln!(text, "{description}\n");
     }
     let _ = writeln!(
         text,
@@ -217,7 +210,7 @@ fn limits(dataset: &Dataset<'_>) -> String {
 fn citation(dataset: &Dataset<'_>) -> String {
     let origin = &dataset.origin;
     let authors = origin.authors();
-    let paper = origin.first_stated(|experiment| experiment.paper_ref.as_ref());
+    let paper = origin.first_stated(|experiment| &experiment.about.paper_ref);
     if authors.is_empty() && paper.is_none() {
         return String::new();
     }
@@ -226,7 +219,7 @@ fn citation(dataset: &Dataset<'_>) -> String {
     if let Some(paper) = paper {
         let _ = writeln!(text, "{paper}\n");
     }
-    let institution = origin.first_stated(|experiment| experiment.institution.as_ref());
+    let institution = origin.first_stated(|experiment| &experiment.about.institution);
     let institution = institution.map_or_else(String::new, |name| format!("  institution = {{{name}}},\n"));
     let _ = writeln!(
         text,

@@ -36,7 +36,7 @@ impl Licence {
             return Self::checked(name);
         }
         let of_runs: BTreeSet<&str> =
-            runs.iter().filter_map(|run| run.metadata.experiment.as_ref()?.licence.as_deref()).collect();
+            runs.iter().filter_map(|run| run.metadata.experiment.as_ref()?.about.licence.as_deref()).collect();
         let mut names = of_runs.iter();
         match (names.next(), names.next()) {
             (None, _) => Err(PublishError::NoLicence),

@@ -81,7 +81,7 @@ fn row_from_metadata(run: &RunFacts) -> Row {
         ("os", metadata.host.os.clone()),
         ("kernel", metadata.host.kernel.clone()),
         ("recorded_at", Some(metadata.started_at_utc.clone())),
-        ("experiment", metadata.experiment.as_ref().map(|experiment| experiment.name.clone())),
+        ("experiment", metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone())),
         ("state", Some(metadata.state.clone())),
         ("kind", Some(metadata.kind().name().to_owned())),
         ("observer_cpu_pct", number(metadata.observer_effect.observer.cpu_mean_pct)),

@@ -50,7 +50,7 @@ impl Origin {
     }
 
     pub(super) fn default_title(&self) -> String {
-        let names: BTreeSet<&str> = self.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
+        let names: BTreeSet<&str> = self.experiments.iter().map(|experiment| experiment.about.name.as_str()).collect();
         if names.is_empty() {
             return format!("Memory accesses of {}", listed(&self.models));
         }
@@ -60,7 +60,7 @@ impl Origin {
     /// Authors of all experiments, each once.
     pub(super) fn authors(&self) -> Vec<&str> {
         let mut authors: Vec<&str> = Vec::new();
-        for author in self.experiments.iter().flat_map(|experiment| &experiment.authors) {
+        for author in self.experiments.iter().flat_map(|experiment| &experiment.about.authors) {
             if !authors.contains(&author.as_str()) {
                 authors.push(author);
             }
@@ -68,13 +68,18 @@ impl Origin {
         authors
     }
 
+    /// What the experiments say they are for.
+    pub(super) fn descriptions(&self) -> impl Iterator<Item = &str> {
+        self.experiments.iter().map(|experiment| experiment.about.description.trim()).filter(|text| !text.is_empty())
+    }
+
     /// The first that an experiment states; an empty text states nothing.
-    pub(super) fn first_stated(&self, fact: fn(&Experiment) -> Option<&String>) -> Option<&str> {
-        self.experiments.iter().filter_map(fact).map(String::as_str).find(|text| !text.trim().is_empty())
+    pub(super) fn first_stated(&self, fact: fn(&Experiment) -> &String) -> Option<&str> {
+        self.experiments.iter().map(fact).map(String::as_str).find(|text| !text.trim().is_empty())
     }
 
     pub(super) fn version(&self) -> &str {
-        self.first_stated(|experiment| experiment.version.as_ref()).unwrap_or("1.0")
+        self.first_stated(|experiment| &experiment.about.version).unwrap_or("1.0")
     }
 }
 

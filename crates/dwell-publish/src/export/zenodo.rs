@@ -39,13 +39,13 @@ struct RelatedIdentifier {
 /// The deposit of a dataset.
 pub(super) fn metadata(dataset: &Dataset<'_>) -> DepositMetadata {
     let origin = &dataset.origin;
-    let affiliation = origin.first_stated(|experiment| experiment.institution.as_ref()).map(str::to_owned);
+    let affiliation = origin.first_stated(|experiment| &experiment.about.institution).map(str::to_owned);
     let mut authors = origin.authors();
     if authors.is_empty() {
         // Zenodo wants a creator; an empty name would be refused later and with less to go by.
         authors.push("Unknown");
     }
-    let paper = origin.first_stated(|experiment| experiment.paper_ref.as_ref());
+    let paper = origin.first_stated(|experiment| &experiment.about.paper_ref);
     let identifier = paper.and_then(identifier_of);
     DepositMetadata {
         title: dataset.title.clone(),
@@ -80,10 +80,8 @@ fn identifier_of(paper: &str) -> Option<String> {
 
 fn description(dataset: &Dataset<'_>) -> String {
     let mut text = String::new();
-    for experiment in &dataset.origin.experiments {
-        if let Some(words) = experiment.description.as_deref().filter(|words| !words.trim().is_empty()) {
-            text.push_str(&format!("<p>{}</p>", escaped(words.trim())));
-        }
+    for description in dataset.origin.descriptions() {
+        text.push_str(&format!("<p>{}</p>", escaped(description)));
     }
     text.push_str(&format!(
         "<p>{} runs of {} with {} rows of memory accesses; {}.</p>\
