@@ -1,34 +1,5 @@
 use serde::{Deserialize, Serialize};
 
-/// Whose definitions the figures follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Definitions {
-    /// Byte-exact lives: a byte lives from a store to the last load before the next store of it.
-    #[default]
-    Dwell,
-    /// The formulas of mrm-trace 0.1.23: one life per region, exact addresses, unweighted.
-    MrmTrace,
-}
-
-impl Definitions {
-    /// Both, the default first.
-    pub const ALL: [Definitions; 2] = [Definitions::Dwell, Definitions::MrmTrace];
-
-    /// The name used on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Definitions::Dwell => "dwell",
-            Definitions::MrmTrace => "mrm-trace",
-        }
-    }
-
-    /// The definitions with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|definitions| definitions.name() == name)
-    }
-}
-
 /// How the rows of a trace are ordered when they are pushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

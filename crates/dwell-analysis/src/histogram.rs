@@ -29,6 +29,14 @@ pub(crate) struct GatheredLives {
     pub(crate) never_read_bytes: u64,
 }
 
+impl GatheredLives {
+    /// Bytes of the lives that were so long.
+    fn bytes_of(&self, is_meant: impl Fn(f64) -> bool) -> u64 {
+        let meant = self.lives.iter().filter(|(ns, _)| is_meant(*ns)).map(|&(_, bytes)| bytes);
+        meant.fold(0, u64::saturating_add)
+    }
+}
+
 /// The bins of all types.
 struct Bins {
     shortest_ns: f64,
@@ -95,12 +103,11 @@ impl MetricsReport {
 }
 
 fn first_bin(of_type: &GatheredLives, to_ns: f64) -> HistogramRow {
-    let of_no_length: u64 = of_type.lives.iter().filter(|(ns, _)| *ns <= 0.0).map(|(_, bytes)| bytes).sum();
     HistogramRow {
         region_type: of_type.region_type.clone(),
         from_s: 0.0,
         to_s: to_ns / NS_PER_S,
-        bytes: of_type.never_read_bytes + of_no_length,
+        bytes: of_type.never_read_bytes.saturating_add(of_type.bytes_of(|ns| ns <= 0.0)),
     }
 }
 
@@ -113,7 +120,7 @@ fn rows_of_type<'a>(of_type: &'a GatheredLives, bins: &'a Bins) -> impl Iterator
             region_type: of_type.region_type.clone(),
             from_s: from_ns / NS_PER_S,
             to_s: to_ns / NS_PER_S,
-            bytes: of_type.lives.iter().filter(|(ns, _)| is_within(*ns)).map(|(_, bytes)| bytes).sum(),
+            bytes: of_type.bytes_of(is_within),
         }
     };
     std::iter::once(first_bin(of_type, bins.shortest_ns)).chain((0..bins.count).map(row))

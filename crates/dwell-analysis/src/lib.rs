@@ -39,12 +39,13 @@ mod table;
 pub mod validity;
 
 pub use analyser::{Analyser, Options};
-pub use definitions::{Basis, Definitions, RowOrder};
+pub use definitions::{Basis, RowOrder};
+pub use dwell_events::{Definitions, Metric};
 pub use error::AnalysisError;
 pub use frames::MrmTraceFrames;
 pub use histogram::HistogramRow;
-pub use metric::Metric;
+pub use metric::metric_columns;
 pub use metrics::suitability::{SuitabilityClass, SuitabilityThresholds};
 pub use region_type::RegionTypeName;
 pub use sampling::{Estimate, Obstacle};
-pub use table::{MetricsReport, ObservationWindow, RegionRow, RegionTypeRow};
+pub use table::{MetricsReport, ObservationWindow, REGIONS_COLUMNS, RegionRow, RegionTypeRow};

@@ -1,61 +1,10 @@
-//! The metrics by name, and the columns of `metrics.csv` that belong to each.
+//! The columns of `metrics.csv`, and the metric that each belongs to.
 
-use serde::{Deserialize, Serialize};
+use dwell_events::Metric;
 
-/// One of the metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// How long data had to be kept.
-    Retention,
-    /// How much was stored exactly once.
-    WriteOnce,
-    /// How much is read for what is written.
-    ReadFrequency,
-    /// How much memory was touched.
-    WorkingSet,
-    /// How far apart consecutive accesses are.
-    Locality,
-    /// How long memory rests between two accesses.
-    InterAccessInterval,
-    /// Whether managed-retention memory could hold it.
-    Suitability,
-}
-
-impl Metric {
-    /// Every metric, in the order of the docs.
-    pub const ALL: [Metric; 7] = [
-        Metric::Retention,
-        Metric::WriteOnce,
-        Metric::ReadFrequency,
-        Metric::WorkingSet,
-        Metric::Locality,
-        Metric::InterAccessInterval,
-        Metric::Suitability,
-    ];
-
-    /// The name used on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Retention => "retention",
-            Metric::WriteOnce => "write_once",
-            Metric::ReadFrequency => "read_frequency",
-            Metric::WorkingSet => "working_set",
-            Metric::Locality => "locality",
-            Metric::InterAccessInterval => "inter_access_interval",
-            Metric::Suitability => "suitability",
-        }
-    }
-
-    /// The metric with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name)
-    }
-
-    /// The columns of `metrics.csv` that say it, in their order there.
-    pub fn columns(self) -> Vec<&'static str> {
-        METRICS_COLUMNS.iter().filter(|(_, metric)| *metric == Some(self)).map(|(name, _)| *name).collect()
-    }
+/// The columns of `metrics.csv` that say a metric, in their order there.
+pub fn metric_columns(metric: Metric) -> Vec<&'static str> {
+    METRICS_COLUMNS.iter().filter(|(_, whose)| *whose == Some(metric)).map(|(name, _)| *name).collect()
 }
 
 /// Columns of `metrics.csv` and whose they are; those of no metric are always there. The first eleven are those of

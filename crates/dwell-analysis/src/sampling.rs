@@ -147,7 +147,7 @@ impl Sampler {
 
     /// What was seen stored twice is not write-once; what was seen stored once, or only read, may be.
     pub(crate) fn write_once(&self, stored: &StoredBytes, basis: Basis) -> WriteOnce {
-        let most_once = self.most_bytes(stored.seen - stored.more_than_once + stored.inferred);
+        let most_once = self.most_bytes((stored.seen - stored.more_than_once).saturating_add(stored.inferred));
         WriteOnce {
             basis,
             estimate: Some(Estimate::Bounded),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::csv::{Csv, number};
 use crate::frames::MrmTraceFrames;
 use crate::histogram::GatheredLives;
-use crate::metric::{METRICS_COLUMNS, Metric};
+use crate::metric::METRICS_COLUMNS;
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
 use crate::metrics::read_frequency::ReadFrequency;
@@ -15,7 +15,7 @@ use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::WriteOnce;
 use crate::region_type::RegionTypeName;
 use crate::sampling::{Estimate, Obstacle};
-use crate::{Basis, Definitions, metrics::NS_PER_S, mrm_rows};
+use crate::{Basis, Definitions, Metric, metrics::NS_PER_S, mrm_rows};
 
 /// From the first to the last row of the trace. What happened outside of it was not seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -108,7 +108,7 @@ pub struct MetricsReport {
 }
 
 /// Columns of [`MetricsReport::regions_csv`].
-const REGIONS_COLUMNS: [&str; 25] = [
+pub const REGIONS_COLUMNS: [&str; 25] = [
     "region_id",
     "region_type",
     "first_seen_ns",

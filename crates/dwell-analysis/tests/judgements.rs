@@ -6,7 +6,7 @@ mod support;
 
 use dwell_analysis::quality::{CheckName, Quality, QualityInput, QualityStatus};
 use dwell_analysis::validity::{Criterion, Validity, ValidityClass, ValidityInput, classify_as_mrm_trace};
-use dwell_analysis::{HistogramRow, Metric, Options};
+use dwell_analysis::{HistogramRow, Metric, Options, metric_columns};
 use support::{BLOCK, S, analyse, dwell, load, mrm_trace, store};
 
 /// A number just below, at and just above an edge, and far on either side; `None` is a sensor that is missing.
@@ -214,7 +214,15 @@ fn all_metrics_together_are_the_whole_table() {
     assert_eq!(header(&[Metric::Suitability]), expected);
     for metric in Metric::ALL {
         assert_eq!(Metric::from_name(metric.name()), Some(metric));
-        assert!(!metric.columns().is_empty());
+        assert!(!metric_columns(metric).is_empty());
     }
     assert_eq!(Metric::from_name("banana"), None);
+}
+
+#[test]
+fn lives_of_more_bytes_than_can_be_counted_are_the_most_that_can_be() {
+    let size = u64::MAX - 0x1000;
+    let twice = [store(0, 0x1000, size), load(S, 0x1000, size), store(2 * S, 0x1000, size), load(3 * S, 0x1000, size)];
+    let rows = dwell(&twice).retention_histogram(1);
+    assert_eq!(rows.iter().map(|row| row.bytes).max(), Some(u64::MAX), "{rows:?}");
 }

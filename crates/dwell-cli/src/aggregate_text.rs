@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dwell_analysis::Metric;
 use dwell_analysis::statistics::Summary;
+use dwell_analysis::{Metric, metric_columns};
 use dwell_publish::{Aggregate, Group, RunFacts};
 
 use crate::format::{bytes, counted, ratio, seconds, table, totals};
@@ -61,7 +61,7 @@ pub(crate) fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
 }
 
 fn columns_of(metrics: &[Metric]) -> Vec<&'static str> {
-    if metrics.is_empty() { COLUMNS.to_vec() } else { metrics.iter().flat_map(|metric| metric.columns()).collect() }
+    if metrics.is_empty() { COLUMNS.to_vec() } else { metrics.iter().copied().flat_map(metric_columns).collect() }
 }
 
 /// A line per figure, a column per region type. Figures that nothing has are left out.

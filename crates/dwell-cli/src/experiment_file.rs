@@ -1,13 +1,13 @@
 //! Reading an experiment file with everything that it names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_config::{ConfigError, Note, Problem, parse};
 use dwell_experiment::{
-    ChosenCollectors, Estimate, Finding, Setup, SetupFiles, Severity, check, choose_collectors, has_errors,
-    probe_collectors,
+    ChosenCollectors, Estimate, Finding, Setup, SetupFiles, Severity, check, check_results, choose_collectors,
+    has_errors, probe_collectors,
 };
+use dwell_store::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;
@@ -87,6 +87,9 @@ impl ExperimentFile {
 
     fn look_at_the_machine(&mut self) {
         let Some(setup) = &self.setup else { return };
+        if let Some(finding) = check_results(&setup.results) {
+            return self.findings.push(finding);
+        }
         let config = &setup.experiment.collectors;
         match choose_collectors(config, &probe_collectors(config, &setup.results)) {
             Ok(collectors) => {
@@ -128,7 +131,7 @@ impl ExperimentFile {
 }
 
 fn read_text(config: &Path) -> Result<String, Failure> {
-    fs::read_to_string(config).map_err(|error| {
+    read_text_at_most(config, WRITTEN_BY_HAND_MAX_BYTES).map_err(|error| {
         let failure = Failure::new(format!("reading the experiment file failed with {error}: {config:?}"));
         failure.hint("give a file of UTF-8 text; `config/default_experiment.yaml` is one to begin with")
     })

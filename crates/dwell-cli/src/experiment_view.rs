@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::format::seconds;
+use crate::format::{counted, seconds};
 use crate::messages::print_hints;
 use crate::output::say;
 
@@ -75,7 +75,8 @@ impl ExperimentListener for ExperimentView {
         if self.is_quiet {
             return;
         }
-        self.line(&format!("experiment {id}, {} runs, about {}", estimate.run_s.len(), seconds(estimate.total_s())));
+        let runs = counted(estimate.run_s.len() as u64, "run");
+        self.line(&format!("experiment {id}, {runs}, about {}", seconds(estimate.total_s())));
         if std::io::stderr().is_terminal() {
             self.bar = Some(overall_bar(estimate.run_s.len()));
         }
@@ -92,14 +93,14 @@ impl ExperimentListener for ExperimentView {
 
     fn run_ends(&mut self, place: RunPlace<'_>, end: &RunEnd) {
         let spent = self.run_began_at.elapsed();
-        if !matches!(end, RunEnd::AlreadyFinished) {
+        if !matches!(end, RunEnd::AlreadyFinished { .. }) {
             self.pace.note(place.index, spent);
         }
         if self.is_quiet {
             return;
         }
         let said = match end {
-            RunEnd::AlreadyFinished => "done before".to_owned(),
+            RunEnd::AlreadyFinished { .. } => "done before".to_owned(),
             RunEnd::Complete { validity } => format!("complete, {}, {}", validity.name(), seconds(spent.as_secs_f64())),
             RunEnd::Partial => format!("partial, {}", seconds(spent.as_secs_f64())),
             RunEnd::Failed { message, .. } => format!("failed: {message}"),

@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
-use dwell_events::engine::{Action, EngineOptions, Job, TimeResolution};
+use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_gguf::GgufFile;
 use dwell_run::{BuildOptions, RunRequest};
 
-use crate::args::{AutoSwitch, CollectorArg, ResolutionArg, RunArgs};
+use crate::args::{AutoSwitch, CollectorArg, RunArgs};
 use crate::messages::Failure;
 use crate::model_cache::Model;
 
@@ -131,8 +131,8 @@ fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptio
         micro_batch_size: args.micro_batch_size.min(args.batch_size),
         parallel: args.parallel,
         kv_unified: args.kv_unified,
-        kv_type_k: args.kv_type_k.unwrap_or(args.kv_type).kv_type(),
-        kv_type_v: args.kv_type_v.unwrap_or(args.kv_type).kv_type(),
+        kv_type_k: args.kv_type_k.unwrap_or(args.kv_type),
+        kv_type_v: args.kv_type_v.unwrap_or(args.kv_type),
         flash_attention: args.flash_attention.is_on(),
         mmap: args.mmap.is_on(),
         repack: args.repack.is_on(),
@@ -146,10 +146,6 @@ fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptio
             AutoSwitch::Off => false,
         },
         ignore_end: args.ignore_end,
-        time_resolution: match args.time_resolution {
-            ResolutionArg::Step => TimeResolution::Step,
-            ResolutionArg::Layer => TimeResolution::Layer,
-            ResolutionArg::Op => TimeResolution::Op,
-        },
+        time_resolution: args.time_resolution,
     }
 }

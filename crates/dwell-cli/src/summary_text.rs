@@ -62,7 +62,7 @@ fn lost_line(run: &RunSummary) -> String {
     if !missing.is_empty() {
         return missing.join("; ");
     }
-    let outside: u64 = run.loss.iter().filter_map(|loss| loss.bytes).sum();
+    let outside = run.loss.iter().filter_map(|loss| loss.bytes).fold(0, u64::saturating_add);
     format!("nothing; {} of input and logits copies are outside the graph (see loss.parquet)", bytes(outside))
 }
 

@@ -1,6 +1,6 @@
 //! A tree of YAML against a table of keys: everything that is wrong, and the values with their defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -133,11 +133,12 @@ impl<'a, 'file> Checker<'a, 'file> {
             return Json::Null;
         }
         let mut values: Vec<Json> = Vec::with_capacity(nodes.len());
+        let mut texts = HashSet::new();
         for (index, node) in nodes.iter().enumerate() {
             let shown = format!("{shown}[{index}]");
             self.places.insert(shown.clone(), node.place);
             let value = self.value(item, &shown, node);
-            if rule != ListRule::Any && !value.is_null() && values.contains(&value) {
+            if rule != ListRule::Any && !value.is_null() && !texts.insert(value.to_string()) {
                 self.problems.add(node.place, &shown, format!("{} a second time", node.value), "distinct values");
             }
             values.push(value);

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use dwell_events::About;
 use dwell_events::engine::{KvType, TimeResolution};
+use dwell_events::{About, Compression, Definitions, Metric, UnknownPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::values::{Collector, Compression, Definitions, Dtype, Engine, Figures, Metric, UnknownPolicy};
+use crate::values::{Collector, Dtype, Engine, Figures};
 
 /// An experiment with every default filled in. What each key does is in [`crate::keys`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! Every key of an experiment file: the one place that checks, defaults, schema and documentation come from.
 
+use dwell_events::engine::{KvType, TimeResolution};
+use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
+
 use crate::keys::{DefaultValue, Key, Kind, ListRule};
-use crate::values::{
-    Collector, Compression, Definitions, Dtype, Engine, Figures, KV_TYPE_NAMES, Metric, QUANTISATION_NAMES,
-    TIME_RESOLUTION_NAMES, UnknownPolicy,
-};
+use crate::values::{Collector, Dtype, Engine, Figures, QUANTISATION_NAMES};
 
 /// llama.cpp pads the context length to 256 in 32 bits and counts positions in 31.
 const MOST_CONTEXT: u64 = 1 << 30;
@@ -123,7 +123,7 @@ const KEYS: &[Key] = &[
     ),
     key(
         "sweep.kv_cache_types",
-        swept(&Kind::Choice(KV_TYPE_NAMES)),
+        swept(&Kind::Choice(KvType::NAMES)),
         DefaultValue::Texts(&["f16"]),
         "are the types of keys and values; `q8_0` and `q4_0` need flash attention",
     ),
@@ -177,7 +177,7 @@ const KEYS: &[Key] = &[
     ),
     key(
         "collectors.tensor_ops.time_resolution",
-        Kind::Choice(TIME_RESOLUTION_NAMES),
+        Kind::Choice(TimeResolution::NAMES),
         DefaultValue::Text("op"),
         "is how finely accesses are timed",
     ),

@@ -32,5 +32,6 @@ pub use parse::{Parsed, parse};
 pub use plan::{Combination, MOST_RUNS, Plan, PlanError, PlannedRun, RunKind};
 pub use problem::{ConfigError, Note, Problem};
 pub use prompts::{PromptError, PromptItem, actions, builtin_prompts, parse_prompts, prompt_keys, select};
+pub use rules::CONTEXT_GRAIN;
 pub use schema::json_schema;
-pub use values::{Collector, Compression, Definitions, Dtype, Engine, Figures, Metric, UnknownPolicy};
+pub use values::{Collector, Dtype, Engine, Figures};

@@ -12,7 +12,7 @@ use crate::yaml::Place;
 const RESERVED_MODEL_ID: &str = "experiments";
 
 /// llama.cpp rounds the context of a sequence up to a multiple of this.
-const CONTEXT_GRAIN: u64 = 256;
+pub const CONTEXT_GRAIN: u64 = 256;
 
 /// Checked values with their places. What was wrong already is `null` and passes.
 pub(crate) struct Rules<'a, 'file> {

@@ -5,8 +5,9 @@
 mod common;
 
 use common::{LEAST, parsed, refused};
-use dwell_config::{Collector, Dtype, Engine, Metric, UnknownPolicy};
+use dwell_config::{Collector, Dtype, Engine};
 use dwell_events::Hint;
+use dwell_events::{Metric, UnknownPolicy};
 
 /// Every key that mrm-trace has, with values whose meaning is clear.
 const WHOLE: &str = "\

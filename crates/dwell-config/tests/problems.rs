@@ -5,8 +5,9 @@
 mod common;
 
 use common::{LEAST, experiment, problem, refused};
-use dwell_config::{Collector, Compression, Definitions, Figures, Metric, UnknownPolicy};
+use dwell_config::{Collector, Figures};
 use dwell_events::Hint;
+use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
 
 /// A text after the least one.
 fn with(text: &str) -> String {

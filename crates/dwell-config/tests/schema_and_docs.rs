@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use common::{LEAST, experiment, refused, root, shipped};
 use dwell_config::{Key, Kind, json_schema, keys, prompt_keys};
 use serde_json::{Value, json};
+use skip::skip;
 
 fn paths() -> BTreeSet<String> {
     keys().iter().map(|key| key.path.to_owned()).collect()
@@ -151,10 +154,8 @@ for name in ('default_experiment', 'kv_cache_study', 'tiny_experiment'):
 ";
     let can_run = Command::new("python3").args(["-c", "import jsonschema, yaml"]).stderr(Stdio::null()).status();
     if !can_run.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "SKIPPED a_validator_of_json_schema_agrees_on_the_shipped_files: no python3 with jsonschema and yaml"
-        );
-        return;
+        let name = "a_validator_of_json_schema_agrees_on_the_shipped_files";
+        return skip(name, "no python3 with jsonschema and yaml");
     }
     let mut python = Command::new("python3").args(["-c", SCRIPT]).arg(root()).stdin(Stdio::piped()).spawn().unwrap();
     python.stdin.take().unwrap().write_all(json_schema().to_string().as_bytes()).unwrap();

@@ -7,33 +7,21 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Phase;
+use crate::{Phase, choices};
 
-/// Type of the values in the KV cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KvType {
-    /// 16-bit floats.
-    F16,
-    /// 8-bit blocks of 32 with a scale: 34 bytes.
-    Q8_0,
-    /// 4-bit blocks of 32 with a scale: 18 bytes.
-    Q4_0,
+choices! {
+    /// Type of the values in the KV cache, widest first; the names are those of llama.cpp.
+    KvType {
+        /// 16-bit floats.
+        F16 = "f16",
+        /// 8-bit blocks of 32 with a scale: 34 bytes.
+        Q8_0 = "q8_0",
+        /// 4-bit blocks of 32 with a scale: 18 bytes.
+        Q4_0 = "q4_0",
+    }
 }
 
 impl KvType {
-    /// Every type, widest first.
-    pub const ALL: [KvType; 3] = [KvType::F16, KvType::Q8_0, KvType::Q4_0];
-
-    /// The name used on the command line and by llama.cpp.
-    pub fn name(self) -> &'static str {
-        match self {
-            KvType::F16 => "f16",
-            KvType::Q8_0 => "q8_0",
-            KvType::Q4_0 => "q4_0",
-        }
-    }
-
     /// Values per block and bytes per block.
     pub fn block(self) -> (u64, u64) {
         match self {
@@ -50,26 +38,15 @@ impl KvType {
     }
 }
 
-/// How finely the accesses inside a step are timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimeResolution {
-    /// All accesses of a graph carry the time at which the graph was done.
-    Step,
-    /// Accesses carry the time at which their layer was done.
-    Layer,
-    /// Accesses carry the time at which their operation was done.
-    Op,
-}
-
-impl TimeResolution {
-    /// The name used on the command line and in metadata.json.
-    pub fn name(self) -> &'static str {
-        match self {
-            TimeResolution::Step => "step",
-            TimeResolution::Layer => "layer",
-            TimeResolution::Op => "op",
-        }
+choices! {
+    /// How finely the accesses inside a step are timed, coarsest first; the numbers of records are those of this order.
+    TimeResolution {
+        /// All accesses of a graph carry the time at which the graph was done.
+        Step = "step",
+        /// Accesses carry the time at which their layer was done.
+        Layer = "layer",
+        /// Accesses carry the time at which their operation was done.
+        Op = "op",
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod choices;
 pub mod engine;
 mod hint;
 mod loss;
@@ -14,6 +15,7 @@ mod phase;
 mod region;
 mod run_kind;
 pub mod schema;
+mod settings;
 
 pub use about::About;
 pub use hint::Hint;
@@ -21,6 +23,7 @@ pub use loss::{LossKind, Severity};
 pub use phase::Phase;
 pub use region::{OpType, RegionType};
 pub use run_kind::RunKind;
+pub use settings::{Compression, Definitions, Metric, UnknownPolicy};
 
 /// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
 ///

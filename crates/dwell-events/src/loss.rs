@@ -10,6 +10,16 @@ pub enum Severity {
     DataLoss,
 }
 
+impl Severity {
+    /// The name used in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::DataLoss => "data_loss",
+        }
+    }
+}
+
 /// One kind of thing that a run did not see. The loss table has a row for each kind that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossKind {

@@ -29,8 +29,7 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<String
 fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunFacts>, dwell_publish::PublishError> {
     let mut facts = Vec::new();
     for run in &setup.plan.runs {
-        let model = &setup.models[run.model_index].id;
-        let path = setup.results.join(model).join(format!("{}_{}", dir.id(), run.name()));
+        let path = setup.run_path(run, &dir.run_id(run));
         if path.join("manifest.json").is_file() {
             facts.push(RunFacts::load(&RunDir::open(&path)?)?);
         }

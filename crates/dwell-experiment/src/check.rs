@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use dwell_config::PlannedRun;
+use dwell_config::{CONTEXT_GRAIN, PlannedRun};
 use dwell_gguf::MemoryRequest;
 use dwell_host::MemoryLimit;
-use dwell_store::available_bytes;
+use dwell_store::{ResultsManifest, available_bytes};
+use rustix::fs::Access;
 
 use crate::requests::engine_options;
 use crate::{ChosenCollectors, Estimate, Finding, Setup};
 
 /// Runs above which one should think again.
 const MANY_RUNS: usize = 1000;
-/// Letters of a token at least, in text of most languages.
+/// Bytes of a token at least, in text of most languages.
 const LEAST_BYTES_PER_TOKEN: usize = 3;
 
 /// What is to be said about an experiment: does it fit into memory and onto the disk, which collectors fall back.
@@ -22,10 +23,28 @@ pub fn check(setup: &Setup, collectors: &ChosenCollectors, estimate: &Estimate) 
     findings.extend(memory_findings(setup));
     findings.extend(context_findings(setup));
     findings.extend(disk_finding(&setup.results, estimate));
+    // Every run adds its row; better to know now than after the first.
+    findings.extend(ResultsManifest::open(&setup.results).rows().err().map(|error| Finding::of(&error)));
     if setup.plan.runs.len() > MANY_RUNS {
         findings.push(Finding::warning(format!("the experiment has {} runs", setup.plan.runs.len())));
     }
     findings
+}
+
+/// Why results cannot be written where they are to go. Looked at first: no collector works there either, and none can
+/// take the place of another.
+pub fn check_results(results: &Path) -> Option<Finding> {
+    let there = results.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let there = there.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let reason = match there.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK).err()?.to_string()
+        }
+        Ok(_) => "it is not a folder".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let finding = Finding::error(format!("the results {results:?} cannot be written, because of {there:?}: {reason}"));
+    Some(finding.hint("choose another folder with output.base_dir or -o"))
 }
 
 fn fallback_findings(collectors: &ChosenCollectors) -> Vec<Finding> {
@@ -80,11 +99,11 @@ fn context_findings(setup: &Setup) -> Vec<Finding> {
     let shortest = sweep.context_lengths.iter().min().copied().unwrap_or(0);
     let sequences = sweep.batch_sizes.iter().max().copied().unwrap_or(1).max(1);
     let output_tokens = sweep.output_tokens.iter().max().copied().unwrap_or(0) as usize;
-    let room = (shortest / sequences) as usize;
+    let room = u64::from(shortest / sequences).max(1).next_multiple_of(CONTEXT_GRAIN) as usize;
     let mut findings = Vec::new();
     for prompt in setup.prompts.iter().filter(|prompt| prompt.fill_context.is_none()) {
         let text_bytes = prompt.text.len() + prompt.follow_ups.iter().map(String::len).sum::<usize>();
-        let tokens = text_bytes / LEAST_BYTES_PER_TOKEN.max(1) + output_tokens * (1 + prompt.follow_ups.len());
+        let tokens = text_bytes / LEAST_BYTES_PER_TOKEN + output_tokens * (1 + prompt.follow_ups.len());
         if tokens > room {
             let id = &prompt.id;
             let message =

@@ -71,14 +71,14 @@ impl Estimate {
 
     /// Bytes of all runs.
     pub fn total_bytes(&self) -> u64 {
-        self.run_bytes.iter().sum()
+        self.run_bytes.iter().copied().fold(0, u64::saturating_add)
     }
 }
 
 /// The mean over earlier runs of a model that came to their end.
 fn earlier_tokens_per_s(model: &Model, rows: &[ManifestRow]) -> Option<f64> {
-    let rates: Vec<f64> =
-        rows.iter().filter(|row| row.model_id == model.id).filter_map(|row| row.avg_tok_per_s).collect();
+    let of_model = rows.iter().filter(|row| row.model_id == model.id);
+    let rates: Vec<f64> = of_model.filter_map(|row| row.avg_tok_per_s).filter(|rate| rate.is_finite()).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 

@@ -8,7 +8,7 @@ use dwell_config::{PlannedRun, RunKind};
 use dwell_events::Hint;
 use dwell_run::{NoListener, UntracedRun, ensure_unattended, failed_row, recover_run};
 use dwell_store::{ResultsManifest, RunDir};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::aggregate::write_summary;
 use crate::found_run::{FoundRun, speed_of};
@@ -32,8 +32,11 @@ pub struct RunPlace<'a> {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub enum RunEnd {
-    /// It was finished by an earlier execution.
-    AlreadyFinished,
+    /// It was finished before.
+    AlreadyFinished {
+        /// Whether something that should have been recorded is missing.
+        is_partial: bool,
+    },
     /// All is there.
     Complete {
         /// Its class of validity.
@@ -41,7 +44,7 @@ pub enum RunEnd {
     },
     /// Something that should have been recorded is missing.
     Partial,
-    /// It left nothing.
+    /// It left nothing that counts.
     Failed {
         /// What was being done, found, needed.
         message: String,
@@ -60,8 +63,8 @@ pub trait ExperimentListener {
     fn run_ends(&mut self, place: RunPlace<'_>, end: &RunEnd);
 }
 
-/// A run that left nothing.
-#[derive(Clone, Debug, Serialize)]
+/// A run that left nothing that counts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailedRun {
     /// The model.
     pub model_id: String,
@@ -72,7 +75,7 @@ pub struct FailedRun {
 }
 
 /// What became of an experiment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ExperimentSummary {
     /// Identifies the execution.
     pub id: String,
@@ -86,9 +89,9 @@ pub struct ExperimentSummary {
     pub finished: usize,
     /// Runs that were finished before.
     pub already_finished: usize,
-    /// Runs of this execution from which something is missing.
+    /// Finished runs from which something is missing.
     pub partial: usize,
-    /// Runs that left nothing.
+    /// Runs that left nothing that counts.
     pub failed: Vec<FailedRun>,
     /// Whether the user interrupted it.
     pub is_interrupted: bool,
@@ -149,11 +152,15 @@ impl Execution<'_> {
             let model_id = &self.setup.models[run.model_index].id;
             let place = RunPlace { index, planned, model_id, run };
             listener.run_begins(place);
-            let Some(end) = self.one(run)? else { break };
+            let Some(end) = self.one(run)? else {
+                // Also if only the observer or the worker was told.
+                self.summary.is_interrupted = true;
+                break;
+            };
             self.count(model_id, run, &end);
             listener.run_ends(place, &end);
         }
-        self.summary.is_interrupted = self.is_interrupted();
+        self.summary.is_interrupted |= self.is_interrupted();
         Ok(())
     }
 
@@ -161,16 +168,15 @@ impl Execution<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    fn run_id(&self, run: &PlannedRun) -> String {
-        format!("{}_{}", self.dir.id(), run.name())
-    }
-
     fn count(&mut self, model_id: &str, run: &PlannedRun, end: &RunEnd) {
-        let run_id = self.run_id(run);
+        let run_id = self.dir.run_id(run);
         let summary = &mut self.summary;
         summary.finished += usize::from(!matches!(end, RunEnd::Failed { .. }));
         match end {
-            RunEnd::AlreadyFinished => summary.already_finished += 1,
+            RunEnd::AlreadyFinished { is_partial } => {
+                summary.already_finished += 1;
+                summary.partial += usize::from(*is_partial);
+            }
             RunEnd::Partial => summary.partial += 1,
             RunEnd::Complete { .. } => {}
             RunEnd::Failed { message, .. } => {
@@ -181,10 +187,10 @@ impl Execution<'_> {
 
     /// Does one run. None if the user interrupted it.
     fn one(&mut self, run: &PlannedRun) -> Result<Option<RunEnd>, ExperimentError> {
-        let run_id = self.run_id(run);
-        let path = self.setup.results.join(&self.setup.models[run.model_index].id).join(&run_id);
+        let run_id = self.dir.run_id(run);
+        let path = self.setup.run_path(run, &run_id);
         let end = match FoundRun::at(&path) {
-            FoundRun::Finished => Some(RunEnd::AlreadyFinished),
+            FoundRun::Finished { is_partial } => Some(RunEnd::AlreadyFinished { is_partial }),
             FoundRun::Recorded => Some(self.finish(&path, &run_id)?),
             found => {
                 if found == FoundRun::Torn {

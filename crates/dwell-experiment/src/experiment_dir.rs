@@ -5,10 +5,11 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
+use dwell_config::PlannedRun;
 use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id, write_bytes_atomically, write_json_atomically};
 use serde::{Deserialize, Serialize};
 
-use crate::{ExperimentError, Setup};
+use crate::{ExperimentError, ExperimentSummary, Setup};
 
 const RECORD_FILE: &str = "experiment.json";
 const CONFIG_FILE: &str = "experiment.yaml";
@@ -45,8 +46,8 @@ pub enum Resumable {
     Unfinished(ExperimentDir),
     /// The last execution is finished.
     Finished {
-        /// Its folder.
-        dir: PathBuf,
+        /// What became of it.
+        summary: Box<ExperimentSummary>,
     },
     /// The experiment was never begun here.
     Nothing,
@@ -103,7 +104,7 @@ impl ExperimentDir {
             return if is_finished { Ok(Resumable::Nothing) } else { Err(changed) };
         }
         if is_finished {
-            return Ok(Resumable::Finished { dir: path.clone() });
+            return Ok(Resumable::Finished { summary: Box::new(finished_summary(path)?) });
         }
         Ok(Resumable::Unfinished(Self { _lock: lock(path)?, path: path.clone(), id: record.id.clone() }))
     }
@@ -116,6 +117,11 @@ impl ExperimentDir {
     /// Identifies the execution; its runs' names begin with it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Name of a run of this execution.
+    pub(crate) fn run_id(&self, run: &PlannedRun) -> String {
+        format!("{}_{}", self.id, run.name())
     }
 
     /// Says that all runs are done.
@@ -132,6 +138,18 @@ impl ExperimentDir {
         let target = free.unwrap_or_else(|| folder.join(new_run_id()));
         fs::rename(run, &target).map_err(|error| StoreError::from_io(moving, run, error))
     }
+}
+
+/// What became of an execution that is finished. Its results may have been moved since.
+fn finished_summary(dir: &Path) -> Result<ExperimentSummary, StoreError> {
+    let path = dir.join(FINISHED_FILE);
+    let text = fs::read(&path).map_err(|error| StoreError::from_io(OPENING, &path, error))?;
+    let summary: ExperimentSummary = serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson {
+        action: OPENING,
+        reason: error.to_string(),
+        path,
+    })?;
+    Ok(ExperimentSummary { dir: dir.to_owned(), ..summary })
 }
 
 fn lock(dir: &Path) -> Result<File, ExperimentError> {

@@ -12,7 +12,10 @@ pub(crate) enum FoundRun {
     /// No folder.
     Nothing,
     /// Tables and manifest.
-    Finished,
+    Finished {
+        /// Whether something that should have been recorded is missing.
+        is_partial: bool,
+    },
     /// All records; the tables can be made from them.
     Recorded,
     /// Part of the records: an attempt that was cut off.
@@ -29,7 +32,7 @@ impl FoundRun {
         let Ok(run) = RunDir::open(path) else { return FoundRun::Torn };
         let Ok(Some(marker)) = run.marker() else { return FoundRun::Torn };
         if marker.state.is_final() && run.manifest_json().is_file() {
-            return FoundRun::Finished;
+            return FoundRun::Finished { is_partial: marker.state == RunState::Partial };
         }
         let is_whole = marker.state != RunState::Recording || recorded_to_the_end(&run);
         if is_whole { FoundRun::Recorded } else { FoundRun::Torn }

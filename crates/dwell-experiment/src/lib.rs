@@ -27,7 +27,7 @@ mod requests;
 mod run_process;
 mod setup;
 
-pub use check::check;
+pub use check::{check, check_results};
 pub use collectors::{ChosenCollectors, CollectorStatus, choose_collectors, probe_collectors};
 pub use error::ExperimentError;
 pub use estimate::{Estimate, SpeedBasis};

@@ -1,14 +1,22 @@
 //! A model of the experiment: its file, and whether that is the model that the experiment file speaks of.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use dwell_config::ModelConfig;
 use dwell_gguf::{GgufFile, InfoOptions, MemoryRequest, ModelInfo, ModelShape};
+use sha2::{Digest, Sha256};
 
 use crate::Finding;
 
 /// How far the number of parameters may be off what the experiment file says.
 const PARAMETERS_TOLERANCE: f64 = 0.05;
+
+/// Pieces of a model's file that are looked at to tell it from another, and their size. A file of no more than that is
+/// read as a whole.
+const PIECES: u64 = 64;
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// A model whose file was found and read.
 #[derive(Clone, Debug)]
@@ -23,6 +31,8 @@ pub struct Model {
     pub shape: ModelShape,
     /// Bytes of all tensors.
     pub weights_bytes: u64,
+    /// Tells files apart by what is in them, wherever they are.
+    pub fingerprint: String,
     /// Whether prompts are wrapped in a template of the model's.
     pub has_chat_template: bool,
 }
@@ -37,7 +47,10 @@ impl Model {
         let memory = MemoryRequest::new(0, dwell_events::engine::KvType::F16);
         let info = ModelInfo::new(&file, &InfoOptions { memory, list_tensors: false })
             .map_err(|error| about(Finding::error(error.to_string())))?;
+        let fingerprint = fingerprint(&path)
+            .map_err(|error| about(Finding::error(format!("reading the model failed with {error}: {path:?}"))))?;
         let model = Self {
+            fingerprint,
             id: config.id.clone(),
             path,
             weights_bytes: file.tensor_bytes(),
@@ -69,5 +82,45 @@ impl Model {
         let is_off = |said: &u64| (*said as f64 - found as f64).abs() > found as f64 * PARAMETERS_TOLERANCE;
         let params = config.params.filter(is_off).map(|said| differs("params", said.to_string(), found.to_string()));
         [family, params, quantisation, dtype].into_iter().flatten().collect()
+    }
+}
+
+/// Size and a hash over pieces of the file, evenly spread from its first byte to its last: other weights differ in
+/// every tensor, and reading all of a large model would take longer than a run.
+fn fingerprint(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let file_bytes = file.metadata()?.len();
+    let last = file_bytes.saturating_sub(PIECE_BYTES);
+    let mut hasher = Sha256::new();
+    let mut content = Vec::new();
+    for piece in 0..PIECES {
+        let offset = u128::from(last) * u128::from(piece) / u128::from(PIECES - 1);
+        file.seek(SeekFrom::Start(offset as u64))?;
+        content.clear();
+        file.by_ref().take(PIECE_BYTES).read_to_end(&mut content)?;
+        hasher.update(&content);
+    }
+    let hash: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{file_bytes} {hash}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_by_its_content_and_not_by_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            fingerprint(&path).unwrap()
+        };
+        let mut content = vec![7; 3 << 20];
+        let first = file("first", &content);
+        assert_eq!(file("second", &content), first);
+        content[2 << 20] = 8;
+        assert_ne!(file("first", &content), first);
+        assert_ne!(file("empty", &[]), file("zero", &[0]));
     }
 }

@@ -1,12 +1,10 @@
 //! From a planned run to what dwell-run is asked to do.
 
-use dwell_analysis::{Definitions, Metric, Options, SuitabilityThresholds};
-use dwell_config::{self as config, AnalyserConfig, Collector, PlannedRun, RunKind as PlannedKind, actions};
+use dwell_analysis::{Options, SuitabilityThresholds};
+use dwell_config::{AnalyserConfig, Collector, Figures, PlannedRun, RunKind as PlannedKind, actions};
 use dwell_events::RunKind;
 use dwell_events::engine::{EngineOptions, Job};
-use dwell_label::UnknownPolicy;
 use dwell_run::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
-use dwell_store::Compression;
 
 use crate::{ChosenCollectors, Setup};
 
@@ -78,21 +76,12 @@ fn build_options(setup: &Setup) -> BuildOptions {
     let experiment = &setup.experiment;
     BuildOptions {
         analysis: analysis_options(&experiment.analyser),
-        metrics: experiment.analyser.metrics.iter().filter_map(|metric| Metric::from_name(metric.name())).collect(),
+        metrics: experiment.analyser.metrics.clone(),
         bins: experiment.analyser.bins as usize,
-        draws_figures: experiment.output.figures == config::Figures::Svg,
-        compression: match experiment.output.compression {
-            config::Compression::Zstd => Compression::Zstd,
-            config::Compression::Snappy => Compression::Snappy,
-            config::Compression::Gzip => Compression::Gzip,
-            config::Compression::None => Compression::None,
-        },
+        draws_figures: experiment.output.figures == Figures::Svg,
+        compression: experiment.output.compression,
         rules: setup.rules.clone(),
-        unknown_policy: match experiment.labeller.unknown_policy {
-            config::UnknownPolicy::Keep => UnknownPolicy::Keep,
-            config::UnknownPolicy::Skip => UnknownPolicy::Skip,
-            config::UnknownPolicy::Error => UnknownPolicy::Error,
-        },
+        unknown_policy: experiment.labeller.unknown_policy,
         ignores_throttle: !experiment.telemetry.invalidate_on_throttle,
     }
 }
@@ -100,10 +89,7 @@ fn build_options(setup: &Setup) -> BuildOptions {
 fn analysis_options(analyser: &AnalyserConfig) -> Options {
     let thresholds = &analyser.thresholds;
     Options {
-        definitions: match analyser.definitions {
-            config::Definitions::Dwell => Definitions::Dwell,
-            config::Definitions::MrmTrace => Definitions::MrmTrace,
-        },
+        definitions: analyser.definitions,
         thresholds: SuitabilityThresholds {
             high_write_once: thresholds.high_write_once,
             high_retention_s: thresholds.high_retention_s,
@@ -111,5 +97,22 @@ fn analysis_options(analyser: &AnalyserConfig) -> Options {
             medium_retention_s: thresholds.medium_retention_s,
         },
         ..Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_experiment_that_says_nothing_is_built_as_a_single_run() {
+        let text = "experiment: {name: plain}\nmodels: [{id: tiny, path: tiny.gguf}]\n";
+        let experiment = dwell_config::parse(text, Path::new("plain.yaml")).unwrap().experiment;
+        let defaults = BuildOptions::default();
+        assert_eq!(analysis_options(&experiment.analyser), defaults.analysis);
+        assert_eq!(experiment.analyser.metrics, defaults.metrics);
+        assert_eq!(experiment.analyser.bins as usize, defaults.bins);
     }
 }

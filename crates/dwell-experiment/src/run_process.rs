@@ -4,8 +4,9 @@
 //! memory that observing takes and no more. The process is this binary with a hidden command: it reads a [`RunTask`] and
 //! writes a [`TaskEnd`].
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -83,12 +84,15 @@ impl RunTask {
             // A signal from the terminal is passed on from here, once.
             .process_group(0)
             .spawn()?;
-        let sent = self.send(&mut child);
-        let status = wait(&mut child, interrupted)?;
-        let mut text = String::new();
-        if let Some(mut stdout) = child.stdout.take() {
-            stdout.read_to_string(&mut text)?;
-        }
+        let stdout = child.stdout.take();
+        let (sent, status, text) = thread::scope(|scope| {
+            // Beside the waiting: a process whose answer does not fit into the pipe would never end.
+            let answer = scope.spawn(|| stdout.map_or(Ok(String::new()), io::read_to_string));
+            let sent = self.send(&mut child);
+            let status = wait(&mut child, interrupted)?;
+            let text = answer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            Ok::<_, io::Error>((sent, status, text))
+        })?;
         // A process that died before it had read everything is told by its end.
         Ok(serde_json::from_str(&text).unwrap_or_else(|_| TaskEnd::Failed(died(status, sent.err()))))
     }
@@ -117,6 +121,10 @@ impl RunTask {
         })?;
         if facts.is_interrupted {
             return Ok(TaskEnd::Interrupted);
+        }
+        // Half of a run is no repetition: it is tried again by resuming.
+        if let Some(message) = facts.worker_failure {
+            return Ok(TaskEnd::Failed(FailedTask { message, hints: Vec::new(), is_full_disk: false }));
         }
         let built = build_run(&run, &|options| options, &mut NoListener)?;
         Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.summary.validity.class })

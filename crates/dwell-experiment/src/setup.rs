@@ -1,10 +1,10 @@
 //! An experiment with everything that its file names, found and read.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use dwell_config::{Experiment, ModelConfig, Plan, PromptItem, builtin_prompts, parse_prompts, select};
+use dwell_config::{Experiment, ModelConfig, Plan, PlannedRun, PromptItem, builtin_prompts, parse_prompts, select};
 use dwell_label::RuleSet;
+use dwell_store::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use sha2::{Digest, Sha256};
 
 use crate::{Finding, Model, has_errors};
@@ -57,6 +57,11 @@ impl Setup {
         }
     }
 
+    /// Where a run with this name lies.
+    pub(crate) fn run_path(&self, run: &PlannedRun, run_id: &str) -> PathBuf {
+        self.results.join(&self.models[run.model_index].id).join(run_id)
+    }
+
     /// Tells two experiments apart: by what is run, not by how the file is written.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
@@ -67,7 +72,7 @@ impl Setup {
         take(&serde_json::to_string(&self.experiment).unwrap_or_default());
         take(&serde_json::to_string(&self.prompts).unwrap_or_default());
         take(self.rules.as_deref().unwrap_or_default());
-        self.models.iter().for_each(|model| take(&format!("{} {}", model.path.display(), model.info.file_bytes)));
+        self.models.iter().for_each(|model| take(&model.fingerprint));
         hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -124,7 +129,7 @@ fn load_rules(experiment: &Experiment, files: &SetupFiles<'_>) -> Result<Option<
 }
 
 fn read_text(key: &str, path: &Path) -> Result<String, Finding> {
-    fs::read_to_string(path).map_err(|error| {
+    read_text_at_most(path, WRITTEN_BY_HAND_MAX_BYTES).map_err(|error| {
         let finding = Finding::error(format!("reading the file that {key} names failed with {error}: {path:?}"));
         finding.hint("paths are relative to the experiment file")
     })

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::io::Write;
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use dwell_host::{Baseline, HostFacts, Root, SensorThread};
+use skip::skip;
 
 /// What a tool says, or nothing, with a note, where it is not installed.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
@@ -18,14 +21,6 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
             None
         }
     }
-}
-
-/// Notes that a test could not run here; `make test` counts these lines.
-fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    let Some(path) = std::env::var_os("DWELL_SKIP_LOG") else { return print!("{line}") };
-    let mut log = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-    log.write_all(line.as_bytes()).unwrap();
 }
 
 #[test]
@@ -138,7 +133,6 @@ fn a_busy_processor_shows_in_the_baseline() {
 #[test]
 fn every_sensor_of_this_machine_has_a_value_or_a_reason() {
     let thread = SensorThread::start(&Root::default(), Duration::from_millis(10)).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
     let summary = thread.stop();
     assert!(summary.samples >= 2, "{summary:?}");
     assert!(summary.own_cpu_ns > 0);

@@ -8,7 +8,8 @@ use dwell_ggml::wire::{CaptureForm, IndexRuns, Step, VisibleCells};
 
 use crate::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
 use crate::kv::{KvCaches, KvIndex, Place};
-use crate::labeller::{DSO, Output, SOURCE};
+use crate::labelled::Output;
+use crate::labeller::{DSO, SOURCE};
 use crate::loss_count::LossCount;
 use crate::ranges::{ByteRange, Layout, join};
 use crate::regions::Regions;

@@ -2,18 +2,15 @@
 
 use std::collections::HashMap;
 
-use dwell_events::engine::{BatchToken, EngineEvent, LoadedModel, StopReason};
-use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
-use dwell_events::schema::loss::LossRow;
-use dwell_events::schema::region_map::RegionRow;
-use dwell_events::schema::tokens::TokenRow;
-use dwell_events::schema::trace::{TraceBuilder, TraceRow};
+use dwell_events::engine::{BatchToken, EngineEvent};
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, OpType, Phase, RegionType};
 use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::compiled::{CompiledGraph, compile};
 use crate::expand::{Expansion, StepFacts};
 use crate::kv::KvCaches;
+use crate::labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan};
 use crate::loss_count::LossCount;
 use crate::regions::Regions;
 use crate::rule_stage::{RuleStage, emit};
@@ -28,82 +25,6 @@ pub(crate) const DSO: &str = "ggml-cpu";
 
 /// Graphs after which an older one is not computed under its number any more.
 const GRAPHS_KEPT: u32 = 2048;
-
-/// A tensor of the model file, to tell where mapped weights come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileTensor {
-    /// Name.
-    pub name: String,
-    /// First byte in the file.
-    pub file_offset: u64,
-}
-
-/// When a phase was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhaseSpan {
-    /// The phase.
-    pub phase: Phase,
-    /// Its first moment.
-    pub begin_ns: u64,
-    /// Its last moment.
-    pub end_ns: u64,
-}
-
-/// How the engine ended.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// Facts about the model, if it was loaded.
-    pub model: Option<LoadedModel>,
-    /// Why sequences ended.
-    pub stops: Vec<(i32, StopReason)>,
-    /// Prompt tokens, time in prompt steps, generated tokens, time in decode steps.
-    pub finished: Option<(u64, u64, u64, u64)>,
-    /// Most memory that the process had resident; missing if it did not come to its end.
-    pub peak_rss_bytes: Option<u64>,
-    /// Message and hints of a failure.
-    pub failed: Option<(String, Vec<String>)>,
-    /// Why the recorder left the process alone, or why its records cannot be read.
-    pub refused: Option<String>,
-}
-
-/// Where rows go; to be emptied by the caller between frames.
-pub struct Output {
-    /// Accesses.
-    pub trace: TraceBuilder,
-    /// Lives of KV blocks.
-    pub blocks: KvBlockBuilder,
-    /// Tokens.
-    pub tokens: Vec<TokenRow>,
-}
-
-impl Output {
-    /// No rows yet, of this run.
-    pub fn new(run_id: &str) -> Self {
-        Self { trace: TraceBuilder::new(run_id), blocks: KvBlockBuilder::default(), tokens: Vec::new() }
-    }
-}
-
-/// What is known at the end, besides the rows.
-pub struct Labelled {
-    /// Regions.
-    pub regions: Vec<RegionRow>,
-    /// Tokens that decode steps gave.
-    pub decoded_tokens: u64,
-    /// What was not seen.
-    pub loss: Vec<LossRow>,
-    /// Phases.
-    pub phases: Vec<PhaseSpan>,
-    /// How the engine ended.
-    pub outcome: Outcome,
-    /// Who recorded; none if not even that arrived.
-    pub hello: Option<Hello>,
-    /// Graphs that were stored.
-    pub graphs: u64,
-    /// Computations of them.
-    pub steps: u64,
-    /// First access that nothing could label, with [`UnknownPolicy::Error`].
-    pub unlabelled: Option<UnlabelledAccess>,
-}
 
 /// Turns the frames of one process into rows.
 pub struct Labeller {
@@ -315,12 +236,7 @@ impl Labeller {
             context_tokens,
             places,
         };
-        if step.times_ns.len() != graph.stamps {
-            let (expected, found) = (graph.units.len(), step.nodes_done);
-            self.loss.add(LossKind::UnalignedOpTimes, 1, None, || {
-                format!("{found} calls for {expected} operations in the first such step")
-            });
-        }
+        count_unseen(&mut self.loss, graph, step);
         let mut expansion = Expansion {
             regions: &mut self.regions,
             kv: &mut self.kv,
@@ -330,11 +246,6 @@ impl Labeller {
             out,
         };
         expansion.run(graph, step, &captures);
-        self.loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
-        if graph.result_bytes > 0 {
-            self.loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
-        }
-        self.loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
         true
     }
 
@@ -403,7 +314,21 @@ impl Labeller {
             hello: self.hello,
             graphs: self.graph_count,
             steps: self.step_count,
-            unlabelled: self.rules.and_then(|rules| rules.unlabelled),
         }
     }
+}
+
+/// What no computation of a graph shows.
+fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step) {
+    if step.times_ns.len() != graph.stamps {
+        let (expected, found) = (graph.units.len(), step.nodes_done);
+        loss.add(LossKind::UnalignedOpTimes, 1, None, || {
+            format!("{found} calls for {expected} operations in the first such step")
+        });
+    }
+    loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
+    if graph.result_bytes > 0 {
+        loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
+    }
+    loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
 }

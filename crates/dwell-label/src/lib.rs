@@ -18,6 +18,7 @@
 mod compiled;
 mod expand;
 mod kv;
+mod labelled;
 mod labeller;
 mod loss_count;
 mod ranges;
@@ -28,5 +29,6 @@ mod sequences;
 mod token_log;
 mod touch;
 
-pub use labeller::{FileTensor, Labelled, Labeller, Outcome, Output, PhaseSpan};
+pub use labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan};
+pub use labeller::Labeller;
 pub use rules::{RuleLabeller, RuleSet, RulesError, UnknownPolicy, UnlabelledAccess};

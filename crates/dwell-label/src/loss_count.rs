@@ -24,7 +24,7 @@ impl LossCount {
             bytes: None,
             detail: detail(),
         });
-        row.count += count;
+        row.count = row.count.saturating_add(count);
         if let Some(bytes) = bytes {
             row.bytes = Some(row.bytes.unwrap_or(0).saturating_add(bytes));
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, RegionType};
 
-use crate::labeller::Output;
+use crate::labelled::Output;
 use crate::loss_count::LossCount;
 use crate::regions::Regions;
 use crate::rules::{Access, Classifier, RuleSet, UnknownPolicy, UnlabelledAccess};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dwell_events::RegionType;
 use dwell_ggml::wire::{Buffer, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType};
-use dwell_label::{Labelled, Labeller, Output, RuleSet, UnknownPolicy};
+use dwell_label::{Labelled, Labeller, Output, RuleSet, UnknownPolicy, UnlabelledAccess};
 
 const USAGE_COMPUTE: u8 = 2;
 
@@ -61,7 +61,7 @@ fn step() -> Vec<u8> {
     payload
 }
 
-fn label(rules: &str, policy: UnknownPolicy) -> (u64, Labelled) {
+fn label(rules: &str, policy: UnknownPolicy) -> (u64, Labelled, Option<UnlabelledAccess>) {
     let rules = RuleSet::from_yaml(&format!("version: 1\nrules:\n{rules}"), Path::new("rules.yaml")).unwrap();
     let mut labeller = Labeller::new(&[]).with_rules(rules, policy);
     let mut out = Output::new("run");
@@ -69,9 +69,10 @@ fn label(rules: &str, policy: UnknownPolicy) -> (u64, Labelled) {
     for (kind, payload) in [(Kind::Graph, &graph), (Kind::Step, &step), (Kind::Step, &step)] {
         labeller.frame(&Frame { kind: kind as u16, sequence: 0, time_ns: 1, payload }, &mut out);
     }
-    assert_eq!(labeller.unlabelled().is_some(), policy == UnknownPolicy::Error);
+    let unlabelled = labeller.unlabelled().cloned();
+    assert_eq!(unlabelled.is_some(), policy == UnknownPolicy::Error);
     let labelled = labeller.finish(&mut out);
-    (out.trace.total_rows(), labelled)
+    (out.trace.total_rows(), labelled, unlabelled)
 }
 
 /// Tensor, type and rows of each region.
@@ -82,7 +83,7 @@ fn regions(labelled: &Labelled) -> Vec<(&str, RegionType, u64)> {
 #[test]
 fn an_override_splits_a_region_by_type() {
     use RegionType::{Activation, Runtime, Unknown};
-    let (rows, labelled) = label("- {op: store, region: runtime, applies_to: all}\n", UnknownPolicy::Keep);
+    let (rows, labelled, _) = label("- {op: store, region: runtime, applies_to: all}\n", UnknownPolicy::Keep);
     assert_eq!(rows, 6);
     assert_eq!(regions(&labelled), [("known", Activation, 2), ("nobodys", Unknown, 2), ("sum", Runtime, 2)]);
 }
@@ -90,7 +91,7 @@ fn an_override_splits_a_region_by_type() {
 #[test]
 fn a_rule_labels_memory_that_no_buffer_names() {
     use RegionType::{Activation, Weight};
-    let (rows, labelled) = label("- {symbol: ^add$, region: weight}\n", UnknownPolicy::Skip);
+    let (rows, labelled, _) = label("- {symbol: ^add$, region: weight}\n", UnknownPolicy::Skip);
     assert_eq!(rows, 6);
     let mut found = regions(&labelled);
     found.sort();
@@ -99,12 +100,12 @@ fn a_rule_labels_memory_that_no_buffer_names() {
 
 #[test]
 fn skip_counts_and_error_names_what_nothing_could_label() {
-    let (rows, labelled) = label("- {symbol: none, region: weight}\n", UnknownPolicy::Skip);
+    let (rows, labelled, _) = label("- {symbol: none, region: weight}\n", UnknownPolicy::Skip);
     assert_eq!(rows, 4);
     let loss = labelled.loss.iter().find(|row| row.kind.name() == "unlabelled_accesses").unwrap();
     assert_eq!((loss.count, loss.bytes), (2, Some(256)));
 
-    let (rows, labelled) = label("- {symbol: none, region: weight}\n", UnknownPolicy::Error);
-    let access = labelled.unlabelled.unwrap();
+    let (rows, _, unlabelled) = label("- {symbol: none, region: weight}\n", UnknownPolicy::Error);
+    let access = unlabelled.unwrap();
     assert_eq!((rows, access.address, access.symbol.as_str()), (6, 0x20_000, "ADD"));
 }

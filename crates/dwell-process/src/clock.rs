@@ -6,7 +6,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// CPU time of the calling thread.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 

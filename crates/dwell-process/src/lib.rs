@@ -31,7 +31,7 @@ mod sampler;
 mod sampler_thread;
 mod target;
 
-pub use clock::monotonic_ns;
+pub use clock::{monotonic_ns, thread_cpu_ns};
 pub use error::ProcessError;
 pub use own_peak::own_peak_rss_bytes;
 pub use rollup::RollupPolicy;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 mod child;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,6 +14,7 @@ use std::thread;
 use child::Child;
 use dwell_events::Hint;
 use dwell_process::{ProcessError, Sampler};
+use skip::skip;
 
 #[test]
 fn the_child_program() {
@@ -64,13 +67,8 @@ fn a_process_that_is_not_there_is_refused_by_name_and_number() {
 
 #[test]
 fn a_kernel_thread_is_refused() {
-    let Ok(name) = std::fs::read_to_string("/proc/2/comm") else {
-        eprintln!("skipped: process 2 cannot be seen here");
-        return;
-    };
-    if name.trim() != "kthreadd" {
-        eprintln!("skipped: process 2 is not a kernel thread here");
-        return;
+    if !std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        return skip("a_kernel_thread_is_refused", "process 2 is no kernel thread here, or cannot be seen");
     }
     let error = Sampler::new(&[("worker", 2)]).err().unwrap();
     assert!(matches!(error, ProcessError::KernelThread { pid: 2, .. }), "{error}");
@@ -79,8 +77,8 @@ fn a_kernel_thread_is_refused() {
 #[test]
 fn another_users_process_shows_its_sizes_but_not_its_io_or_shares() {
     if !rustix_is_root() {
-        eprintln!("skipped: only root can start a process as another user");
-        return;
+        let name = "another_users_process_shows_its_sizes_but_not_its_io_or_shares";
+        return skip(name, "only root can start a process as another user");
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -86,9 +86,7 @@ impl Aggregate {
     pub fn has_single_runs(&self) -> bool {
         self.groups.iter().any(|group| group.run_ids.len() == 1)
     }
-}
 
-impl Aggregate {
     /// What sets a group apart from the others, in words; the model if there is one group only.
     pub fn label_of(&self, group: &Group) -> String {
         let mut places = telling_keys(self.groups.iter().map(|group| &group.key));
@@ -129,6 +127,15 @@ impl Aggregate {
         }
         format!("{text}; taken in on request: {}", reasons_text(&self.included))
     }
+
+    /// Takes in a run that counts.
+    fn note(&mut self, run: &RunFacts) {
+        self.runs += 1;
+        *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
+        self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone()));
+        self.definitions.extend(run.definitions().map(str::to_owned));
+        self.basis.extend(run.bases().into_iter().map(str::to_owned));
+    }
 }
 
 /// Groups the runs that count and summarises their figures.
@@ -168,16 +175,6 @@ fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Res
         known.into_iter().collect::<Vec<_>>().join(", ")
     };
     Err(PublishError::UnknownExperiment { wanted: wanted.to_owned(), known })
-}
-
-impl Aggregate {
-    fn note(&mut self, run: &RunFacts) {
-        self.runs += 1;
-        *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
-        self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone()));
-        self.definitions.extend(run.definitions().map(str::to_owned));
-        self.basis.extend(run.bases().into_iter().map(str::to_owned));
-    }
 }
 
 fn group(key: GroupKey, runs: &[&RunFacts], columns: &[String]) -> Group {

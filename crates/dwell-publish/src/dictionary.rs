@@ -1,5 +1,6 @@
 //! The data dictionary: every column of every file of a dataset.
 
+use dwell_analysis::REGIONS_COLUMNS;
 use dwell_events::schema::Table;
 use dwell_store::{MANIFEST_COLUMNS, MEMORY_CSV_HEADER};
 use serde::Serialize;
@@ -88,35 +89,6 @@ const BY_REGION: [Described; 6] = [
     ("distinct_pages", "integer", "4 KiB pages", "distinct pages touched"),
 ];
 
-/// Columns of `metrics_by_region.csv`, in order.
-const BY_REGION_COLUMNS: [&str; 25] = [
-    "region_id",
-    "region_type",
-    "first_seen_ns",
-    "last_seen_ns",
-    "retention_p50_s",
-    "retention_p90_s",
-    "retention_p99_s",
-    "retention_mean_s",
-    "retention_max_s",
-    "retention_basis",
-    "life_bytes",
-    "never_read_bytes",
-    "censored_share",
-    "inferred_share",
-    "write_once_ratio",
-    "write_once_basis",
-    "loads",
-    "stores",
-    "bytes_read",
-    "bytes_written",
-    "read_write_ratio",
-    "reads_per_write",
-    "distinct_bytes",
-    "distinct_pages",
-    "basis",
-];
-
 /// Columns of `retention_histogram.csv`, in order.
 #[rustfmt::skip]
 const HISTOGRAM: [Described; 4] = [
@@ -153,7 +125,7 @@ pub fn data_dictionary() -> Vec<DictionaryEntry> {
     let mut entries: Vec<DictionaryEntry> = Table::ALL.into_iter().flat_map(table_entries).collect();
     entries.extend(METRICS.iter().map(|column| entry("metrics.csv", column)));
     let described = |name: &&str| METRICS.iter().chain(&BY_REGION).find(|column| column.0 == *name);
-    entries.extend(BY_REGION_COLUMNS.iter().filter_map(described).map(|column| entry("metrics_by_region.csv", column)));
+    entries.extend(REGIONS_COLUMNS.iter().filter_map(described).map(|column| entry("metrics_by_region.csv", column)));
     entries.extend(HISTOGRAM.iter().map(|column| entry("retention_histogram.csv", column)));
     entries.extend(MEMORY_CSV_HEADER.split(',').map(memory_csv_entry));
     entries.extend(

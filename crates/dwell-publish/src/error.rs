@@ -113,6 +113,16 @@ impl Hint for PublishError {
                 format!("see every file with `dwell verify '{}'`", run.display()),
                 format!("make its tables again from what was recorded with `dwell recover '{}'`", run.display()),
             ],
+            Self::UnfitFile { path, .. } => {
+                vec![format!(
+                    "see whether it has changed with `dwell verify '{}'`",
+                    path.parent().unwrap_or(path).display()
+                )]
+            }
+            Self::UnknownExperiment { .. } => vec!["give one of these by its name or its id".to_owned()],
+            Self::SameName { run, .. } => {
+                vec![format!("move one of the two out of the results directory: `mv '{}' ..`", run.display())]
+            }
             Self::TargetExists { path } => {
                 vec![format!("choose another folder with `-o`, or see `ls '{}'`", path.display())]
             }
@@ -124,6 +134,6 @@ impl Hint for PublishError {
 impl PublishError {
     /// A file system failure while exporting.
     pub(crate) fn from_io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Self::Store(StoreError::Io { action, source, path: path.to_path_buf() })
+        Self::Store(StoreError::from_io(action, path, source))
     }
 }

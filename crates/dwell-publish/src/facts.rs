@@ -1,11 +1,10 @@
 //! What is known of one run: its metadata and its `metrics.csv`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_store::{RunDir, StoreError};
+use dwell_store::{RunDir, StoreError, TEXT_MAX_BYTES, read_at_most, read_text_at_most};
 
 use crate::PublishError;
 use crate::metadata::RunMetadata;
@@ -97,7 +96,7 @@ impl RunFacts {
 
 fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, PublishError> {
     let action = "reading the metadata of a run";
-    let bytes = match fs::read(path) {
+    let bytes = match read_at_most(path, TEXT_MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(PublishError::from_io(action, path, error)),
@@ -109,7 +108,7 @@ fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, PublishError> {
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
 fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, PublishError> {
-    match fs::read_to_string(path) {
+    match read_text_at_most(path, TEXT_MAX_BYTES) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(PublishError::from_io("reading the figures of a run", path, error)),

@@ -67,9 +67,7 @@ impl GroupKey {
             self.setup.clone(),
         ]
     }
-}
 
-impl GroupKey {
     /// The keys at these places of [`GroupKey::COLUMNS`], in words: `context 256 · kv f16`. Keys that are not known
     /// are left out.
     pub(crate) fn words(&self, places: &[usize]) -> String {

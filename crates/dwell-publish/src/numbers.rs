@@ -19,7 +19,9 @@ pub fn seconds(value: f64) -> String {
         value if value < 1e-6 => format!("{} ns", three_digits(value * 1e9)),
         value if value < 1e-3 => format!("{} µs", three_digits(value * 1e6)),
         value if value < 1.0 => format!("{} ms", three_digits(value * 1e3)),
-        value => format!("{} s", three_digits(value)),
+        value if value < 1e3 => format!("{} s", three_digits(value)),
+        value if value < 6e4 => format!("{} min", three_digits(value / 60.0)),
+        value => format!("{} h", three_digits(value / 3600.0)),
     }
 }
 
@@ -60,6 +62,7 @@ mod tests {
         assert_eq!(bytes(98_362_432), "93.8 MiB");
         assert_eq!(seconds(0.001_234), "1.23 ms");
         assert_eq!(seconds(0.0), "0 s");
+        assert_eq!([999.0, 29_253.0, 86_400.0].map(seconds), ["999 s", "488 min", "24.0 h"]);
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(ratio(12_345.6), "12,346");
     }

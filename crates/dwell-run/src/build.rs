@@ -122,11 +122,8 @@ fn draw_histogram(run: &RunDir, metrics: &MetricsReport, bins: usize) -> Result<
     let svg = dwell_publish::retention_histogram_svg(run.run_id(), &rows, &caption)
         .map_err(|error| RunError::Figure { reason: error.to_string() })?;
     let figures = run.figures();
-    fs::create_dir_all(&figures).map_err(|source| StoreError::Io {
-        action: "making the folder of figures",
-        source,
-        path: figures.clone(),
-    })?;
+    fs::create_dir_all(&figures)
+        .map_err(|error| StoreError::from_io("making the folder of figures", &figures, error))?;
     Ok(write_bytes_atomically(&figures.join("retention_histogram.svg"), svg.as_bytes())?)
 }
 

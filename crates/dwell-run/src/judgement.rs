@@ -34,7 +34,7 @@ pub(crate) fn quality(
     metrics: &MetricsReport,
 ) -> Quality {
     let lost = labelled.loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
-    let lost_records = lost.map(|row| row.count).sum();
+    let lost_records = lost.map(|row| row.count).fold(0, u64::saturating_add);
     if !record.request.is_traced {
         let collector = "process".to_owned();
         return Quality::of(&QualityInput { collector, rows: samples.rows, lost_records, ..QualityInput::default() });

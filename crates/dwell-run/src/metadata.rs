@@ -6,7 +6,7 @@ use dwell_analysis::MetricsReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::LossKind;
-use dwell_events::engine::{Action, EngineOptions, LoadedModel};
+use dwell_events::engine::{Action, EngineOptions, LoadedModel, TimeResolution};
 use dwell_host::{Baseline, HostFacts, SensorSummary};
 use dwell_label::{Labelled, PhaseSpan};
 use dwell_store::{ClockAnchor, RunDir, utc_text};
@@ -156,8 +156,6 @@ pub struct TableFacts {
     pub source: &'static str,
 }
 
-const RESOLUTIONS: [&str; 3] = ["step", "layer", "op"];
-
 impl Metadata {
     /// The metadata of a run whose records were labelled.
     pub(crate) fn of(
@@ -214,7 +212,7 @@ impl PhaseTimes {
 
 fn time_resolution(record: &RunRecord, labelled: &Labelled) -> Option<&'static str> {
     let hello = labelled.hello.as_ref().filter(|_| record.request.is_traced)?;
-    RESOLUTIONS.get(usize::from(hello.resolution)).copied()
+    TimeResolution::NAMES.get(usize::from(hello.resolution)).copied()
 }
 
 fn collectors_used(record: &RunRecord) -> Vec<&'static str> {

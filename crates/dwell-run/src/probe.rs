@@ -21,11 +21,13 @@ pub struct TensorOpsProbe {
 /// it is left.
 pub fn probe_tensor_ops(folder: &Path) -> Result<TensorOpsProbe, RunError> {
     let place = folder.join(format!(".dwell-probe-{}", new_run_id()));
-    let had_folder = folder.exists();
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     let probe = run_small_model(&place);
     let _ = fs::remove_dir_all(&place);
-    if !had_folder {
-        let _ = fs::remove_dir(folder);
+    for made in missing {
+        // One that somebody has put something into meanwhile stays.
+        let _ = fs::remove_dir(made);
     }
     probe
 }

@@ -85,7 +85,11 @@ fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
         // What it held is lost, and counted; what was written out of it before is not.
         Err(RunError::Ring { .. }) => return Ok(rings::set_aside(ring)?),
         // The stream is left as it is: a torn end is then a loss, which continuing the stream would hide.
-        Ok(false) => return Ok(fs::remove_file(ring).map_err(|source| cannot("removing an empty ring", ring, source))?),
+        Ok(false) => {
+            return Ok(
+                fs::remove_file(ring).map_err(|error| StoreError::from_io("removing an empty ring", ring, error))?
+            );
+        }
         outcome => outcome?,
     };
     let mut recording = if records.has_header() {
@@ -100,13 +104,9 @@ fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
 
 fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            Err(cannot("replacing an empty raw stream", path, source))
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(StoreError::from_io("replacing an empty raw stream", path, error))
         }
         _ => Ok(()),
     }
-}
-
-fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
-    StoreError::Io { action, source, path: path.to_owned() }
 }

@@ -1,11 +1,12 @@
 //! Process samples: from their raw stream to the memory table, and what the rest of the run needs of them.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_store::{ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter};
+use dwell_store::{
+    ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter, number_at, text_at,
+};
 
 use crate::observer_effect::ProcessCost;
 use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
@@ -83,29 +84,13 @@ impl ProcessSamples {
 }
 
 fn rows_of(batch: &RecordBatch) -> Vec<MemoryRow> {
-    let labels = batch.column_by_name("label").and_then(|column| column.as_dictionary_opt::<Int32Type>());
-    let label = |row: usize| {
-        let labels = labels?;
-        let text = labels.values().as_string_opt::<i32>()?.value(labels.key(row)?);
-        Some(text.to_owned())
-    };
-    let wide = |name: &str, row: usize| {
-        let column = batch.column_by_name(name)?.as_primitive_opt::<UInt64Type>()?;
-        column.is_valid(row).then(|| column.value(row))
-    };
-    let count = |name: &str, row: usize| {
-        let column = batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>()?;
-        column.is_valid(row).then(|| column.value(row))
-    };
-    let share = |name: &str, row: usize| {
-        let column = batch.column_by_name(name)?.as_primitive_opt::<Float64Type>()?;
-        column.is_valid(row).then(|| column.value(row))
-    };
+    let wide = |name: &str, row: usize| number_at::<UInt64Type>(batch, name, row);
+    let count = |name: &str, row: usize| number_at::<UInt32Type>(batch, name, row);
     (0..batch.num_rows())
         .filter_map(|row| {
             Some(MemoryRow {
                 timestamp_ns: wide("timestamp_ns", row)?,
-                label: label(row)?,
+                label: text_at(batch, "label", row)?.to_owned(),
                 pid: count("pid", row)?,
                 rss_bytes: wide("rss_bytes", row)?,
                 vms_bytes: wide("vms_bytes", row)?,
@@ -121,7 +106,7 @@ fn rows_of(batch: &RecordBatch) -> Vec<MemoryRow> {
                 read_bytes: wide("read_bytes", row),
                 write_bytes: wide("write_bytes", row),
                 cpu_ns: wide("cpu_ns", row),
-                cpu_pct: share("cpu_pct", row),
+                cpu_pct: number_at::<Float64Type>(batch, "cpu_pct", row),
             })
         })
         .collect()

@@ -153,6 +153,11 @@ impl Progress {
         }
     }
 
+    /// What the engine said of its failure.
+    fn failure_message(&self) -> Option<String> {
+        self.failure.as_ref().map(|(message, _)| message.clone())
+    }
+
     /// Whether an interruption cost anything: one that came after all was done did not.
     fn is_cut_short(&self, was_interrupted: bool) -> bool {
         self.was_cut || was_interrupted && !self.has_finished
@@ -246,7 +251,7 @@ impl<'a> Session<'a> {
         self.recording.map_or(Ok(()), Recording::finish)?;
         let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
         let facts = RecordingFacts {
-            worker_failure: worker.failure(),
+            worker_failure: self.progress.failure_message().or_else(|| worker.failure()),
             worker_blocked_ns,
             missed_samples: sampling.missed,
             sampling_failure: sampling.failure,

@@ -89,7 +89,7 @@ pub(crate) fn partial_path(target: &Path) -> PathBuf {
 }
 
 /// Renames, and makes the new name survive a power failure too.
-pub(crate) fn rename_durably(from: &Path, to: &Path) -> Result<(), StoreError> {
+pub fn rename_durably(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).map_err(|error| StoreError::from_io("giving a finished file its name", to, error))?;
     sync_directory_of(to)
 }

@@ -198,7 +198,7 @@ impl StoreError {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { action, path },
-            io::ErrorKind::AlreadyExists => Self::Exists { action, path },
+            io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => Self::Exists { action, path },
             io::ErrorKind::NotFound => Self::NotFound { action, path },
             _ => Self::Io { action, source, path },
         }

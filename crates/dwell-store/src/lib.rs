@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod atomic_file;
+mod bounded_read;
+mod cells;
 mod compression;
 mod error;
 mod fence;
@@ -34,8 +36,10 @@ mod utc;
 mod verify;
 mod verify_tree;
 
-pub use atomic_file::{AtomicFile, PARTIAL_SUFFIX, write_bytes_atomically, write_json_atomically};
-pub use compression::Compression;
+pub use atomic_file::{AtomicFile, PARTIAL_SUFFIX, rename_durably, write_bytes_atomically, write_json_atomically};
+pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_text_at_most};
+pub use cells::{number_at, text_at};
+pub use dwell_events::Compression;
 pub use error::StoreError;
 pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, hash_file, write_manifest};
 pub use manifest_row::{MANIFEST_COLUMNS, ManifestColumn, ManifestRow};
@@ -45,7 +49,7 @@ pub use raw_writer::{RawCompression, RawWriter};
 pub use records::{RecordsBuilder, records_schema};
 pub use results_manifest::{RESULTS_MANIFEST_FILE, ResultsManifest};
 pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kind};
-pub use run_dir::RunDir;
+pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
 pub use space::{available_bytes, ensure_space};

@@ -11,6 +11,7 @@ use csv::{ByteRecord, StringRecord};
 
 use crate::StoreError;
 use crate::atomic_file::write_bytes_atomically;
+use crate::bounded_read::{TEXT_MAX_BYTES, read_at_most};
 use crate::manifest_row::{ManifestRow, SHARED_COLUMNS, header};
 
 /// Name of the file in the results directory.
@@ -111,7 +112,7 @@ impl ResultsManifest {
     }
 
     fn read(&self) -> Result<Content, StoreError> {
-        let text = match fs::read(&self.path) {
+        let text = match read_at_most(&self.path, TEXT_MAX_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(StoreError::from_io(READING, &self.path, error)),

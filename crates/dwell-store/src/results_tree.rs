@@ -1,6 +1,7 @@
 //! The runs below a folder: `results/<model_id>/<run_id>/`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::results_manifest::RESULTS_MANIFEST_FILE;
@@ -71,7 +72,12 @@ fn run_paths(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
 fn folders_of(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let listing = |error| StoreError::from_io("looking for runs", dir, error);
     let mut folders = Vec::new();
-    for entry in fs::read_dir(dir).map_err(listing)? {
+    let entries = match fs::read_dir(dir) {
+        // Another process has discarded the only run of a model since its folder was listed.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(folders),
+        entries => entries.map_err(listing)?,
+    };
+    for entry in entries {
         let entry = entry.map_err(listing)?;
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         if !is_hidden && entry.file_type().map_err(listing)?.is_dir() {

@@ -182,8 +182,9 @@ fn make_run_folder(model_dir: &Path, path: &Path) -> Result<(), StoreError> {
     Err(StoreError::from_io(CREATING, path, std::io::ErrorKind::NotFound.into()))
 }
 
-/// Names become directories, so they must not climb or nest, and must not be taken for an option or hidden.
-fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
+/// Refuses a name of a model or run, `what` it is, that cannot be a directory: it must not climb or nest, and must not
+/// be taken for an option or hidden.
+pub fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
     let is_plain = !name.is_empty()
         && name.len() <= 200
         && !name.starts_with(['.', '-'])

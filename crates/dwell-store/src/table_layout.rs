@@ -23,6 +23,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 
 use crate::Compression;
+use crate::compression::codec;
 
 /// Most rows of a row group, and so of what the writer holds.
 const ROW_GROUP_ROWS: usize = 128 * 1024;
@@ -34,7 +35,7 @@ pub(crate) fn writer_properties(table: Table, compression: Compression) -> Write
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![version]))
-        .set_compression(compression.codec())
+        .set_compression(codec(compression))
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_statistics_enabled(EnabledStatistics::Chunk);

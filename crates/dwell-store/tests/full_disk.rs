@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,21 +21,15 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None`, with the reason printed, where mounting is not possible.
-    fn mount() -> Option<Self> {
+    /// `None`, noted as a skipped test, where mounting is not possible.
+    fn mount(test: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(dir.path()).output();
-        match status {
-            Ok(output) if output.status.success() => Some(Self { dir }),
-            Ok(output) => {
-                eprintln!("skipped: cannot mount a tmpfs: {}", String::from_utf8_lossy(&output.stderr).trim());
-                None
-            }
-            Err(error) => {
-                eprintln!("skipped: cannot run mount: {error}");
-                None
-            }
+        let output = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(dir.path()).output();
+        if output.is_ok_and(|output| output.status.success()) {
+            return Some(Self { dir });
         }
+        common::skip(test, "mounting a tmpfs needs root");
+        None
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -61,7 +57,9 @@ fn read_back(path: &Path) -> (usize, Option<StreamEnd>) {
 
 #[test]
 fn a_raw_stream_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount("a_raw_stream_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space") else {
+        return;
+    };
     std::fs::write(disk.path("ballast"), [0; 100_000]).unwrap();
     let path = disk.path("records.arrows");
     let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
@@ -83,7 +81,7 @@ fn a_raw_stream_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space() {
 
 #[test]
 fn a_table_on_a_full_disk_never_gets_its_name() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount("a_table_on_a_full_disk_never_gets_its_name") else { return };
     std::fs::write(disk.path("ballast"), [0; 258_048]).unwrap();
     let mut writer = TableWriter::create(disk.dir.path(), Table::Memory).unwrap();
     let rows: Vec<memory::MemoryRow> = (0..20_000_u64)
@@ -96,7 +94,7 @@ fn a_table_on_a_full_disk_never_gets_its_name() {
 
 #[test]
 fn a_json_file_on_a_full_disk_keeps_its_old_content() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount("a_json_file_on_a_full_disk_keeps_its_old_content") else { return };
     let path = disk.path("metadata.json");
     write_bytes_atomically(&path, b"old").unwrap();
     let error = write_bytes_atomically(&path, &vec![1; 500_000]).unwrap_err();
@@ -107,7 +105,11 @@ fn a_json_file_on_a_full_disk_keeps_its_old_content() {
 
 #[test]
 fn a_results_manifest_on_a_full_disk_stays_as_it_was_and_goes_on_when_there_is_space() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) =
+        SmallDisk::mount("a_results_manifest_on_a_full_disk_stays_as_it_was_and_goes_on_when_there_is_space")
+    else {
+        return;
+    };
     let manifest = ResultsManifest::open(disk.dir.path());
     // Longer than a page, so that a part of the line finds room.
     let row = |number: usize| ManifestRow { failure: "x".repeat(6_000), ..named_row(number) };

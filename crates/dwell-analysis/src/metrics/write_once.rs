@@ -40,13 +40,13 @@ pub(crate) struct StoredBytes {
 
 impl StoredBytes {
     pub(crate) fn add(&mut self, other: StoredBytes) {
-        self.seen += other.seen;
-        self.more_than_once += other.more_than_once;
-        self.inferred += other.inferred;
+        self.seen = self.seen.saturating_add(other.seen);
+        self.more_than_once = self.more_than_once.saturating_add(other.more_than_once);
+        self.inferred = self.inferred.saturating_add(other.inferred);
     }
 
     pub(crate) fn figures(&self, rows_basis: Basis) -> WriteOnce {
-        let stored = self.seen + self.inferred;
+        let stored = self.seen.saturating_add(self.inferred);
         let once = stored - self.more_than_once;
         let ratio = share(once, stored);
         WriteOnce {

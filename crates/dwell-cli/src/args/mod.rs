@@ -15,10 +15,10 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportFormatArg};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
-pub(crate) use relabel::{RelabelArgs, UnknownArg};
+pub(crate) use relabel::RelabelArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
 pub(crate) use run::{MetricsArgs, RunArgs};
-pub(crate) use values::{AutoSwitch, CollectorArg, DefinitionsArg, EngineArg, KvTypeArg, ResolutionArg, Switch};
+pub(crate) use values::{AutoSwitch, CollectorArg, EngineArg, Switch, one_of};
 
 const EXAMPLES: &str = "\
 Examples:

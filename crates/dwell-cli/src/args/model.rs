@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::KvTypeArg;
+use dwell_events::engine::KvType;
+
+use super::one_of;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
@@ -110,8 +112,8 @@ pub(crate) struct InfoArgs {
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub(crate) context_length: u32,
     /// Type of keys and values to compute the memory for.
-    #[arg(long, value_enum, default_value = "f16")]
-    pub(crate) kv_type: KvTypeArg,
+    #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name), default_value = "f16")]
+    pub(crate) kv_type: KvType,
     /// List every tensor.
     #[arg(long)]
     pub(crate) tensors: bool,

@@ -2,14 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use dwell_events::UnknownPolicy;
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UnknownArg {
-    Keep,
-    Skip,
-    Error,
-}
+use super::one_of;
 
 #[derive(Args)]
 pub(crate) struct RelabelArgs {
@@ -22,8 +18,8 @@ pub(crate) struct RelabelArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
     /// What happens to accesses that nothing can label: they are kept as unknown, dropped and counted, or an error.
-    #[arg(long, value_enum, default_value = "keep")]
-    pub(crate) unknown: UnknownArg,
+    #[arg(long, value_parser = one_of(UnknownPolicy::NAMES, UnknownPolicy::from_name), default_value = "keep")]
+    pub(crate) unknown: UnknownPolicy,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@ use clap::Args;
 use dwell_analysis::Metric;
 use dwell_publish::ExclusionReason;
 
-use super::MetricsArgs;
+use super::{MetricsArgs, one_of};
 
 #[derive(Args)]
 pub(crate) struct AnalyseArgs {
@@ -15,7 +15,7 @@ pub(crate) struct AnalyseArgs {
     #[command(flatten)]
     pub(crate) figures: MetricsArgs,
     /// Metrics to show; of several runs, those to aggregate. Default: all.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = metric)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Metric::NAMES, Metric::from_name))]
     pub(crate) metrics: Vec<Metric>,
     /// Aggregate the runs of this experiment only.
     #[arg(long, value_name = "ID|NAME")]
@@ -29,10 +29,6 @@ pub(crate) struct AnalyseArgs {
     /// Print the whole report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn metric(name: &str) -> Result<Metric, String> {
-    Metric::from_name(name).ok_or_else(|| format!("known are {}", Metric::ALL.map(Metric::name).join(", ")))
 }
 
 /// A run that was not finished has no figures to take in.

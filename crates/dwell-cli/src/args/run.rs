@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use dwell_events::Definitions;
+use dwell_events::engine::{KvType, TimeResolution};
 
-use super::{AutoSwitch, CollectorArg, DefinitionsArg, EngineArg, KvTypeArg, ResolutionArg, Switch};
+use super::{AutoSwitch, CollectorArg, EngineArg, Switch, one_of};
 
-/// What an experiment file says itself.
-const SINGLE_RUN_OPTIONS: [&str; 34] = [
+/// What an experiment file says itself, or names itself.
+const SINGLE_RUN_OPTIONS: [&str; 35] = [
     "engine",
     "model",
     "prompt",
@@ -42,14 +44,15 @@ const SINGLE_RUN_OPTIONS: [&str; 34] = [
     "high_retention_secs",
     "medium_write_once",
     "medium_retention_secs",
+    "run_id",
 ];
 
 /// How metrics are computed. What is not given stays as the run, or dwell, has it.
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
     /// Whose definitions the figures follow. Default: dwell.
-    #[arg(long, value_enum)]
-    pub(crate) definitions: Option<DefinitionsArg>,
+    #[arg(long, value_parser = one_of(Definitions::NAMES, Definitions::from_name))]
+    pub(crate) definitions: Option<Definitions>,
     /// Write-once ratio from which data is rated high_mrm. Default: 0.8.
     #[arg(long, value_name = "RATIO")]
     pub(crate) high_write_once: Option<f64>,
@@ -109,14 +112,14 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) kv_unified: bool,
     /// Type of keys and values in the cache.
-    #[arg(long, value_enum, default_value = "f16")]
-    pub(crate) kv_type: KvTypeArg,
+    #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name), default_value = "f16")]
+    pub(crate) kv_type: KvType,
     /// Type of the keys, if it is to differ.
-    #[arg(long, value_enum)]
-    pub(crate) kv_type_k: Option<KvTypeArg>,
+    #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name))]
+    pub(crate) kv_type_k: Option<KvType>,
     /// Type of the values, if it is to differ.
-    #[arg(long, value_enum)]
-    pub(crate) kv_type_v: Option<KvTypeArg>,
+    #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name))]
+    pub(crate) kv_type_v: Option<KvType>,
     /// Compute attention as one fused operation.
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) flash_attention: Switch,
@@ -148,8 +151,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tensor_ops,process")]
     pub(crate) collect: Vec<CollectorArg>,
     /// How finely accesses inside a step are timed.
-    #[arg(long, value_enum, default_value = "op")]
-    pub(crate) time_resolution: ResolutionArg,
+    #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
+    pub(crate) time_resolution: TimeResolution,
     /// Milliseconds between two process samples.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,

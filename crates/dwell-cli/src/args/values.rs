@@ -1,6 +1,15 @@
 //! Values that several commands take.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// A value of the vocabulary, by its name.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    names: &'static [&'static str],
+    from_name: fn(&str) -> Option<T>,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(names).try_map(move |name| from_name(&name).ok_or("it is not known"))
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
@@ -22,23 +31,6 @@ pub(crate) enum AutoSwitch {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KvTypeArg {
-    #[value(name = "f16")]
-    F16,
-    #[value(name = "q8_0")]
-    Q8_0,
-    #[value(name = "q4_0")]
-    Q4_0,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ResolutionArg {
-    Step,
-    Layer,
-    Op,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineArg {
     #[value(name = "llama_cpp")]
     LlamaCpp,
@@ -50,12 +42,4 @@ pub(crate) enum CollectorArg {
     TensorOps,
     #[value(name = "process")]
     Process,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DefinitionsArg {
-    #[value(name = "dwell")]
-    Dwell,
-    #[value(name = "mrm-trace")]
-    MrmTrace,
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_analysis::Metric;
+use dwell_analysis::metric_columns;
 use dwell_publish::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
 use dwell_run::analyse_run;
 use dwell_store::{FoundRun, RunDir, runs_under, write_bytes_atomically, write_json_atomically};
@@ -22,7 +22,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let options = AggregateOptions {
-        columns: args.metrics.iter().flat_map(|metric: &Metric| metric.columns()).map(str::to_owned).collect(),
+        columns: args.metrics.iter().copied().flat_map(metric_columns).map(str::to_owned).collect(),
         experiment: args.experiment.clone(),
         include: args.include.clone(),
     };

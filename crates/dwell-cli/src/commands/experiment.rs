@@ -26,51 +26,71 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
         file.say_findings();
     }
     let (setup, collectors, _) = file.into_parts()?;
-    let Some(dir) = open_dir(&setup, args.resume)? else { return Ok(ExitCode::SUCCESS) };
-    interruption.experiment_begins(&resume_command(config));
-    let mut view = ExperimentView::new(args.json);
-    let summary = execute(&setup, &dir, &collectors, &command_line(), interruption.is_requested(), &mut view);
-    view.finish();
-    let summary = summary.map_err(hinted)?;
+    let resume_command = resume_command(args, config);
+    let summary = match open_dir(&setup, args)? {
+        Opened::Finished(summary) => *summary,
+        Opened::Begun(dir) => {
+            interruption.experiment_begins(&resume_command);
+            let mut view = ExperimentView::new(args.json);
+            let summary = execute(&setup, &dir, &collectors, &command_line(), interruption.is_requested(), &mut view);
+            view.finish();
+            summary.map_err(hinted)?
+        }
+    };
     if args.json {
         super::print_json(&summary)?;
     } else {
         print_result(&summary_text(&summary))?;
         if summary.finished < summary.planned {
-            print_hints(&[format!("do what is missing with `{}`", resume_command(config))]);
+            print_hints(&[format!("do what is missing with `{resume_command}`")]);
         }
     }
     Ok(if summary.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
 
-fn resume_command(config: &Path) -> String {
-    format!("dwell run --config '{}' --resume", config.display())
+/// The command that goes on with what this one began.
+fn resume_command(args: &RunArgs, config: &Path) -> String {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let mut command = format!("dwell run --config {} --resume", quoted(config));
+    if let Some(output) = &args.output {
+        command.push_str(&format!(" --output {}", quoted(output)));
+    }
+    if args.measure_slowdown {
+        command.push_str(" --measure-slowdown");
+    }
+    command
 }
 
-/// The execution to go on with, or a new one. None if there is nothing left to do.
-fn open_dir(setup: &Setup, is_resumed: bool) -> anyhow::Result<Option<ExperimentDir>> {
-    if is_resumed {
+enum Opened {
+    /// An execution to go on with, or a new one.
+    Begun(ExperimentDir),
+    /// There is nothing left to do.
+    Finished(Box<ExperimentSummary>),
+}
+
+fn open_dir(setup: &Setup, args: &RunArgs) -> anyhow::Result<Opened> {
+    if args.resume {
         match ExperimentDir::find(setup).map_err(hinted)? {
-            Resumable::Unfinished(dir) => return Ok(Some(dir)),
-            Resumable::Finished { dir } => {
+            Resumable::Unfinished(dir) => return Ok(Opened::Begun(dir)),
+            Resumable::Finished { summary } => {
                 say(format_args!("nothing to resume: all runs are done\n"));
-                print_result(&format!("{}\n", dir.display()))?;
-                return Ok(None);
+                return Ok(Opened::Finished(summary));
             }
             Resumable::Nothing => say(format_args!("note: nothing to resume; the experiment begins\n")),
         }
     }
-    ExperimentDir::create(setup, &command_line()).map(Some).map_err(hinted)
+    ExperimentDir::create(setup, &command_line()).map(Opened::Begun).map_err(hinted)
 }
 
 fn summary_text(summary: &ExperimentSummary) -> String {
     let number = |runs: usize| count(runs as u64);
-    let mut text = format!("{} of {} runs are done", number(summary.finished), number(summary.planned));
+    let are_done = if summary.planned == 1 { "run is done" } else { "runs are done" };
+    let mut text = format!("{} of {} {are_done}", number(summary.finished), number(summary.planned));
     if summary.already_finished > 0 {
         text.push_str(&format!(", {} of them before", number(summary.already_finished)));
     }
     if summary.partial > 0 {
-        text.push_str(&format!(", {} are partial", number(summary.partial)));
+        text.push_str(&format!(", {} partial", number(summary.partial)));
     }
     if summary.is_interrupted {
         text.push_str("; interrupted");

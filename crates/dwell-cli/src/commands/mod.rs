@@ -20,12 +20,11 @@ pub(crate) mod verify;
 mod verify_tree;
 
 use anyhow::Context;
+use dwell_analysis::{Options, SuitabilityThresholds};
 use serde::Serialize;
 
-use crate::args::{DefinitionsArg, KvTypeArg, MetricsArgs};
+use crate::args::MetricsArgs;
 use crate::output::print_result;
-use dwell_analysis::{Definitions, Options, SuitabilityThresholds};
-use dwell_events::engine::KvType;
 
 impl MetricsArgs {
     /// What the arguments mean to the analysis.
@@ -35,13 +34,9 @@ impl MetricsArgs {
 
     /// The same, where what is not given stays as it is.
     pub(crate) fn options_over(&self, base: Options) -> Options {
-        let definitions = self.definitions.map(|definitions| match definitions {
-            DefinitionsArg::Dwell => Definitions::Dwell,
-            DefinitionsArg::MrmTrace => Definitions::MrmTrace,
-        });
         let thresholds = base.thresholds;
         Options {
-            definitions: definitions.unwrap_or(base.definitions),
+            definitions: self.definitions.unwrap_or(base.definitions),
             thresholds: SuitabilityThresholds {
                 high_write_once: self.high_write_once.unwrap_or(thresholds.high_write_once),
                 high_retention_s: self.high_retention_secs.unwrap_or(thresholds.high_retention_s),
@@ -49,17 +44,6 @@ impl MetricsArgs {
                 medium_retention_s: self.medium_retention_secs.unwrap_or(thresholds.medium_retention_s),
             },
             ..base
-        }
-    }
-}
-
-impl KvTypeArg {
-    /// The type that the argument names.
-    pub(crate) fn kv_type(self) -> KvType {
-        match self {
-            KvTypeArg::F16 => KvType::F16,
-            KvTypeArg::Q8_0 => KvType::Q8_0,
-            KvTypeArg::Q4_0 => KvType::Q4_0,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{model_cache, model_file};
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let model = model_cache::resolve(Some(&args.file))?;
     let file = model_file::open(&model.path)?;
-    let memory = MemoryRequest::new(args.context_length, args.kv_type.kv_type());
+    let memory = MemoryRequest::new(args.context_length, args.kv_type);
     let info = ModelInfo::new(&file, &InfoOptions { memory, list_tensors: args.tensors }).map_err(hinted)?;
     if args.json {
         super::print_json(&info)?;

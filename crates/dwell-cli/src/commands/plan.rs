@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::ExperimentArgs;
 use crate::experiment_file::ExperimentFile;
-use crate::format::{bytes, count, seconds, table};
+use crate::format::{bytes, counted, seconds, table};
 use crate::output::print_result;
 
 pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
@@ -81,13 +81,13 @@ fn plan_text(setup: &Setup, estimate: &Estimate) -> String {
         ]);
     }
     let basis = match &estimate.basis {
-        SpeedBasis::EarlierRuns { runs } => format!("speed of {} earlier runs", count(*runs as u64)),
+        SpeedBasis::EarlierRuns { runs } => format!("speed of {}", counted(*runs as u64, "earlier run")),
         SpeedBasis::Assumed => "speed assumed from the size of the models".to_owned(),
     };
     format!(
-        "{}{} runs, about {} ({basis}) and {}\n",
+        "{}{}, about {} ({basis}) and {}\n",
         table(&lines),
-        count(setup.plan.runs.len() as u64),
+        counted(setup.plan.runs.len() as u64, "run"),
         seconds(estimate.total_s()),
         bytes(estimate.total_bytes()),
     )

@@ -4,25 +4,15 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use dwell_analysis::Options;
-use dwell_label::{RuleSet, UnknownPolicy};
+use dwell_label::RuleSet;
 use dwell_run::{RelabelReport, RelabelRequest, RunListener, read_rules, relabel_run};
 use dwell_store::RunState;
 
-use crate::args::{RelabelArgs, UnknownArg};
+use crate::args::RelabelArgs;
 use crate::format::{count, table};
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 use crate::terminal::Terminal;
-
-impl UnknownArg {
-    fn policy(self) -> UnknownPolicy {
-        match self {
-            UnknownArg::Keep => UnknownPolicy::Keep,
-            UnknownArg::Skip => UnknownPolicy::Skip,
-            UnknownArg::Error => UnknownPolicy::Error,
-        }
-    }
-}
 
 pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
     let rules = match &args.rules {
@@ -33,7 +23,7 @@ pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
         input: args.input.clone(),
         output: args.output.clone(),
         rules,
-        policy: args.unknown.policy(),
+        policy: args.unknown,
         analysis: Options::default(),
     };
     let mut terminal = Terminal::new(args.json, 0);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::args::ExperimentArgs;
 use crate::experiment_file::ExperimentFile;
-use crate::format::{bytes, count, seconds};
+use crate::format::{bytes, counted, seconds};
 use crate::messages::EXIT_WITH_LOSS;
 use crate::output::print_result;
 
@@ -28,9 +28,9 @@ fn verdict(file: &ExperimentFile) -> String {
     }
     let used: Vec<&str> = collectors.used.iter().map(|collector| collector.name()).collect();
     format!(
-        "valid: {} runs of {} models, watched with {}, about {} and {}\n",
-        count(setup.plan.runs.len() as u64),
-        setup.models.len(),
+        "valid: {} of {}, watched with {}, about {} and {}\n",
+        counted(setup.plan.runs.len() as u64, "run"),
+        counted(setup.models.len() as u64, "model"),
         used.join(" and "),
         seconds(estimate.total_s()),
         bytes(estimate.total_bytes()),

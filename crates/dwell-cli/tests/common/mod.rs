@@ -1,6 +1,9 @@
 //! What the tests of the binary share: models of known shape, runs of them, and their tables.
 
-#![allow(dead_code)] // Each test binary uses a part.
+#![allow(dead_code, unused_imports)] // Each test binary uses a part.
+
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,6 +14,7 @@ use arrow_array::{Array, RecordBatch};
 use dwell_events::schema::Table;
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_store::open_table;
+pub use skip::skip;
 
 /// A folder of its own for a test, removed when it ends well.
 pub struct Workplace {
@@ -198,17 +202,4 @@ pub fn cached(path: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
     Some(cache.join("dwell").join(path)).filter(|path| path.exists())
-}
-
-/// Notes that a test could not run here. The caller returns afterwards; `make test` counts these lines.
-pub fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    match std::env::var_os("DWELL_SKIP_LOG") {
-        Some(path) => {
-            use std::io::Write;
-            let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            log.and_then(|mut log| log.write_all(line.as_bytes())).unwrap();
-        }
-        None => print!("{line}"),
-    }
 }

@@ -63,6 +63,20 @@ fn a_disk_that_is_too_small_for_the_estimate_is_told() {
 }
 
 #[test]
+fn a_manifest_of_something_else_is_found_before_anything_runs() {
+    let lab = Lab::new();
+    lab.write("small.yaml", SMALLEST);
+    std::fs::create_dir(lab.results()).unwrap();
+    let foreign = "name,price\napple,3\n";
+    std::fs::write(lab.results().join("manifest.csv"), foreign).unwrap();
+    let output = lab.output(&["run", "--config", "small.yaml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(text_of(&output).contains("manifest.csv"), "{}", text_of(&output));
+    assert_eq!(std::fs::read_to_string(lab.results().join("manifest.csv")).unwrap(), foreign);
+    assert_eq!(std::fs::read_dir(lab.results()).unwrap().count(), 1);
+}
+
+#[test]
 fn the_shipped_files_are_valid() {
     let lab = Lab::new();
     let output = lab.output(&["validate", "--config", "tiny_experiment.yaml"]);
@@ -75,7 +89,7 @@ fn the_shipped_files_are_valid() {
         }
         let output = lab.output(&["validate", "--config", file]);
         assert!(output.status.success(), "{}", text_of(&output));
-        assert!(text_of(&output).contains(&format!("valid: {runs} runs of 1 models")), "{}", text_of(&output));
+        assert!(text_of(&output).contains(&format!("valid: {runs} runs of 1 model,")), "{}", text_of(&output));
     }
 }
 

@@ -168,7 +168,8 @@ fn folders_in(path: &Path) -> Vec<String> {
     folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-fn small() -> MakeSpec {
+/// The shape of the models.
+pub fn small() -> MakeSpec {
     MakeSpec { embedding: 64, heads: 2, kv_heads: 1, feed_forward: 128, vocabulary: 320, ..MakeSpec::default() }
 }
 

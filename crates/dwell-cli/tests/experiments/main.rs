@@ -13,3 +13,4 @@ mod resumed;
 mod side_by_side;
 mod slowdown;
 mod tiny;
+mod unfinished;

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::columns::{numbers, words};
 use super::{Meaning, column, meaning, optional, text};
-use crate::{LossKind, Severity};
+use crate::LossKind;
 
 /// One kind of loss in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +57,7 @@ pub(super) const MEANINGS: [Meaning; 7] = [
 pub fn batch(rows: &[LossRow]) -> RecordBatch {
     let columns = vec![
         words(rows, |row| row.kind.name()),
-        words(rows, |row| match row.kind.severity() {
-            Severity::Info => "info",
-            Severity::DataLoss => "data_loss",
-        }),
+        words(rows, |row| row.kind.severity().name()),
         words(rows, |row| row.source),
         numbers::<UInt64Type, _>(rows, |row| Some(row.count)),
         numbers::<UInt64Type, _>(rows, |row| row.bytes),

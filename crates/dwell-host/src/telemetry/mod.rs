@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use dwell_process::thread_cpu_ns;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_times::CpuWatch;
@@ -186,9 +186,4 @@ impl Watches {
             own_cpu_ns: self.begin_cpu_ns + thread_cpu_ns(),
         }
     }
-}
-
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -44,11 +44,6 @@ impl RuleSet {
         &self.text
     }
 
-    /// How many rules there are.
-    pub fn rule_count(&self) -> usize {
-        self.rules.len()
-    }
-
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
     }

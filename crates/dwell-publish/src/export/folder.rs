@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use dwell_store::{StoreError, hash_file, write_bytes_atomically};
+use dwell_store::{
+    PARTIAL_SUFFIX, StoreError, TEXT_MAX_BYTES, hash_file, new_run_id, read_at_most, rename_durably,
+    write_bytes_atomically, write_json_atomically,
+};
 use serde::Serialize;
 
 use super::paths::shorten_paths;
@@ -30,8 +33,11 @@ impl Folder {
             return Err(PublishError::TargetExists { path: target.to_path_buf() });
         }
         let name = target.file_name().map_or_else(|| "dataset".to_owned(), |name| name.to_string_lossy().into_owned());
-        let staging = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        fs::create_dir_all(&staging).map_err(|error| PublishError::from_io(ACTION, &staging, error))?;
+        // Its own: what a killed export left must not get into this one.
+        let staging = target.with_file_name(format!(".{name}.{}{PARTIAL_SUFFIX}", new_run_id()));
+        let parent = staging.parent().unwrap_or(&staging);
+        fs::create_dir_all(parent).map_err(|error| PublishError::from_io(ACTION, parent, error))?;
+        fs::create_dir(&staging).map_err(|error| PublishError::from_io(ACTION, &staging, error))?;
         Ok(Self {
             target: target.to_path_buf(),
             staging,
@@ -57,7 +63,8 @@ impl Folder {
             copied.map_err(|error| PublishError::from_io("copying a file into a dataset", from, error))?;
             return self.note_written(name);
         }
-        let bytes = fs::read(from).map_err(|error| PublishError::from_io("reading a file of a run", from, error))?;
+        let bytes = read_at_most(from, TEXT_MAX_BYTES)
+            .map_err(|error| PublishError::from_io("reading a file of a run", from, error))?;
         let mut value = serde_json::from_slice(&bytes).map_err(|error| StoreError::UnfitJson {
             action: "reading a file of a run",
             reason: error.to_string(),
@@ -68,18 +75,12 @@ impl Folder {
     }
 
     pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PublishError> {
-        let mut text = serde_json::to_vec_pretty(value).map_err(|error| StoreError::UnfitJson {
-            action: ACTION,
-            reason: error.to_string(),
-            path: self.path(name),
-        })?;
-        text.push(b'\n');
-        self.write(name, &text)
+        write_json_atomically(&self.make_room_for(name)?, value)?;
+        self.note_written(name)
     }
 
     pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), PublishError> {
-        let to = self.make_room_for(name)?;
-        write_bytes_atomically(&to, bytes)?;
+        write_bytes_atomically(&self.make_room_for(name)?, bytes)?;
         self.note_written(name)
     }
 
@@ -112,7 +113,7 @@ impl Folder {
         if fs::symlink_metadata(&self.target).is_ok() {
             return Err(PublishError::TargetExists { path: self.target.clone() });
         }
-        fs::rename(&self.staging, &self.target).map_err(|error| PublishError::from_io(ACTION, &self.target, error))
+        Ok(rename_durably(&self.staging, &self.target)?)
     }
 }
 

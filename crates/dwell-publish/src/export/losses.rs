@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, UInt64Type};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
+use arrow_array::types::UInt64Type;
 use dwell_events::schema::Table;
-use dwell_store::{StoreError, open_table_columns};
+use dwell_store::{StoreError, number_at, open_table_columns, text_at};
 
 use crate::PublishError;
 use crate::facts::RunFacts;
@@ -35,30 +34,18 @@ pub(super) fn totals(runs: &[&RunFacts]) -> Result<Vec<LossTotal>, PublishError>
         }
         for (kind, found) in of_run {
             let total = totals.entry(kind).or_default();
-            *total = LossTotal { runs: total.runs + 1, count: total.count + found.count, ..found };
+            *total = LossTotal { runs: total.runs + 1, count: total.count.saturating_add(found.count), ..found };
         }
     }
     Ok(totals.into_values().collect())
 }
 
 fn add_rows(batch: &RecordBatch, totals: &mut BTreeMap<String, LossTotal>) {
-    let counts = batch.column_by_name("count").and_then(|column| column.as_primitive_opt::<UInt64Type>());
     for row in 0..batch.num_rows() {
-        let kind = text(batch, "kind", row);
-        let total = totals.entry(kind.clone()).or_default();
-        total.count += counts.map_or(0, |counts| counts.value(row));
-        total.severity = text(batch, "severity", row);
-        total.advice = text(batch, "advice", row);
-        total.kind = kind;
+        let text = |column| text_at(batch, column, row).unwrap_or_default().to_owned();
+        let count = number_at::<UInt64Type>(batch, "count", row).unwrap_or(0);
+        let total = totals.entry(text("kind")).or_default();
+        total.count = total.count.saturating_add(count);
+        (total.kind, total.severity, total.advice) = (text("kind"), text("severity"), text("advice"));
     }
-}
-
-/// A text, dictionary-encoded or plain.
-fn text(batch: &RecordBatch, column: &str, row: usize) -> String {
-    let Some(column) = batch.column_by_name(column) else { return String::new() };
-    let value = match column.as_dictionary_opt::<Int32Type>() {
-        Some(words) => words.key(row).and_then(|key| Some(words.values().as_string_opt::<i32>()?.value(key))),
-        None => column.as_string_opt::<i32>().filter(|texts| texts.is_valid(row)).map(|texts| texts.value(row)),
-    };
-    value.unwrap_or_default().to_owned()
 }

@@ -3,33 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dwell_store::{MANIFEST_COLUMNS, ManifestRow, ResultsManifest};
+use dwell_store::{ManifestRow, ResultsManifest};
 
+use super::paths::shortened;
 use super::place_of;
 use crate::facts::RunFacts;
 use crate::{GroupKey, PublishError};
 
-/// One row, by column.
-type Row = BTreeMap<String, String>;
-
 /// One row per run. A run that its results directory does not list gets one from its metadata.
 pub(super) fn manifest_csv(runs: &[&RunFacts]) -> Result<String, PublishError> {
-    let mut listed: BTreeMap<PathBuf, Vec<Row>> = BTreeMap::new();
+    let mut listed: BTreeMap<&Path, Vec<ManifestRow>> = BTreeMap::new();
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(MANIFEST_COLUMNS.iter().map(|column| column.name)).map_err(unfit)?;
     for run in runs {
-        let results = run.path.ancestors().nth(2).unwrap_or(&run.path).to_path_buf();
-        if !listed.contains_key(&results) {
-            let rows = rows_of(&results)?;
-            listed.insert(results.clone(), rows);
+        let results = run.path.ancestors().nth(2).unwrap_or(&run.path);
+        if !listed.contains_key(results) {
+            listed.insert(results, ResultsManifest::open(results).rows()?);
         }
-        let is_this = |row: &&Row| {
-            row.get("run_id") == Some(&run.metadata.run_id) && row.get("model_id") == Some(&run.metadata.model_id)
-        };
-        let mut row = listed[&results].iter().find(is_this).cloned().unwrap_or_else(|| row_from_metadata(run));
-        row.insert("path".to_owned(), place_of(run));
-        let fields = MANIFEST_COLUMNS.iter().map(|column| row.get(column.name).map_or("", String::as_str));
-        writer.write_record(fields).map_err(unfit)?;
+        let is_this = |row: &&ManifestRow| row.run_id == run.metadata.run_id && row.model_id == run.metadata.model_id;
+        let row = listed[results].iter().find(is_this).cloned().unwrap_or_else(|| row_from_metadata(run));
+        let (failure, _) = shortened(&row.failure);
+        writer.serialize(ManifestRow { failure, path: place_of(run), ..row }).map_err(unfit)?;
     }
     let bytes = writer.into_inner().map_err(unfit)?;
     String::from_utf8(bytes).map_err(unfit)
@@ -43,62 +36,56 @@ fn unfit(error: impl std::fmt::Display) -> PublishError {
     }
 }
 
-fn rows_of(results: &Path) -> Result<Vec<Row>, PublishError> {
-    let rows = ResultsManifest::open(results).rows()?;
-    rows.iter().map(fields_of).collect()
-}
-
-/// The fields of a row as the file has them.
-fn fields_of(row: &ManifestRow) -> Result<Row, PublishError> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.serialize(row).map_err(unfit)?;
-    let text = writer.into_inner().map_err(unfit)?;
-    let mut reader = csv::Reader::from_reader(text.as_slice());
-    reader.deserialize().next().unwrap_or_else(|| Ok(Row::new())).map_err(unfit)
-}
-
-fn row_from_metadata(run: &RunFacts) -> Row {
-    let metadata = &run.metadata;
-    let [_, context_length, batch_size, output_tokens, kv_type, _, threads, _] = GroupKey::of(run).fields();
-    let is_flash = GroupKey::of(run).flash_attention.map(|is_on| is_on.to_string());
+fn row_from_metadata(run: &RunFacts) -> ManifestRow {
+    let (metadata, key) = (&run.metadata, GroupKey::of(run));
     let generation = metadata.generation.unwrap_or_default();
-    let number = |value: Option<f64>| value.map(|value| value.to_string());
-    let fields = [
-        ("run_id", Some(metadata.run_id.clone())),
-        ("model_id", Some(metadata.model_id.clone())),
-        ("context_length", Some(context_length)),
-        ("batch_size", Some(batch_size)),
-        ("max_tokens_per_prompt", Some(output_tokens)),
-        ("kv_type", Some(kv_type)),
-        ("flash_attention", is_flash),
-        ("threads", Some(threads)),
-        ("run_validity", Some(metadata.validity_class().name().to_owned())),
-        ("quality", metadata.quality.as_ref().map(|quality| quality.status.name().to_owned())),
-        ("avg_tok_per_s", number(generation.decode_tokens_per_s)),
-        ("prompt_tok_per_s", number(generation.prompt_tokens_per_s)),
-        ("total_output_tokens", generation.generated_tokens.map(|tokens| tokens.to_string())),
-        ("cpu_model", metadata.host.cpu_model.clone()),
-        ("os", metadata.host.os.clone()),
-        ("kernel", metadata.host.kernel.clone()),
-        ("recorded_at", Some(metadata.started_at_utc.clone())),
-        ("experiment", metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone())),
-        ("state", Some(metadata.state.clone())),
-        ("kind", Some(metadata.kind().name().to_owned())),
-        ("observer_cpu_pct", number(metadata.observer_effect.observer.cpu_mean_pct)),
-        ("failure", metadata.failure.clone()),
-    ];
-    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    let narrow = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
+    ManifestRow {
+        run_id: metadata.run_id.clone(),
+        model_id: metadata.model_id.clone(),
+        context_length: narrow(key.context_length),
+        batch_size: narrow(key.batch_size),
+        max_tokens_per_prompt: narrow(key.output_tokens),
+        kv_type: key.kv_type.unwrap_or_default(),
+        flash_attention: key.flash_attention,
+        threads: narrow(key.threads),
+        run_validity: metadata.validity_class().name().to_owned(),
+        quality: metadata.quality.as_ref().map(|quality| quality.status.name().to_owned()).unwrap_or_default(),
+        avg_tok_per_s: generation.decode_tokens_per_s,
+        prompt_tok_per_s: generation.prompt_tokens_per_s,
+        total_output_tokens: generation.generated_tokens,
+        cpu_model: metadata.host.cpu_model.clone().unwrap_or_default(),
+        os: metadata.host.os.clone().unwrap_or_default(),
+        kernel: metadata.host.kernel.clone().unwrap_or_default(),
+        recorded_at: metadata.started_at_utc.clone(),
+        experiment: metadata.experiment.as_ref().map(|experiment| experiment.id.clone()).unwrap_or_default(),
+        state: metadata.state.clone(),
+        kind: metadata.kind().name().to_owned(),
+        observer_cpu_pct: metadata.observer_effect.observer.cpu_mean_pct,
+        failure: metadata.failure.clone().unwrap_or_default(),
+        ..ManifestRow::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use dwell_store::MANIFEST_COLUMNS;
+
     use super::*;
 
     #[test]
-    fn a_row_from_metadata_has_only_columns_of_the_file() {
-        let row = row_from_metadata(&RunFacts::default());
-        let unknown: Vec<&String> =
-            row.keys().filter(|name| !MANIFEST_COLUMNS.iter().any(|column| column.name == name.as_str())).collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
+    fn a_run_that_nobody_lists_gets_a_row_that_names_no_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let json = serde_json::json!({
+            "run_id": "r", "model_id": "m", "options": {"context_length": 256},
+            "failure": "opening \"/home/ann/m.gguf\" failed",
+        });
+        let path = dir.path().join("m/r");
+        let run = RunFacts { path, metadata: serde_json::from_value(json).unwrap(), ..RunFacts::default() };
+        let text = manifest_csv(&[&run]).unwrap();
+        assert_eq!(text.lines().next().unwrap(), MANIFEST_COLUMNS.map(|column| column.name).join(","));
+        let row: ManifestRow = csv::Reader::from_reader(text.as_bytes()).deserialize().next().unwrap().unwrap();
+        assert_eq!((row.context_length, row.path.as_str()), (Some(256), "data/m/r"));
+        assert_eq!(row.failure, "opening \"m.gguf\" failed");
     }
 }

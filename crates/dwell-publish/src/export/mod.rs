@@ -11,7 +11,7 @@ mod zenodo;
 
 use std::path::{Path, PathBuf};
 
-use dwell_store::{Manifest, RunDir, StoreError, verify, write_manifest};
+use dwell_store::{Manifest, RunDir, StoreError, check_name, verify, write_manifest};
 use serde::Serialize;
 
 use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
@@ -92,7 +92,8 @@ pub fn export(
     request: &ExportRequest,
     on_run: &mut dyn FnMut(&RunFacts),
 ) -> Result<ExportReport, PublishError> {
-    let dataset = Dataset::gather(runs, request)?;
+    let runs: Vec<RunFacts> = runs.iter().map(without_paths).collect();
+    let dataset = Dataset::gather(&runs, request)?;
     let mut folder = Folder::create(&request.target)?;
     for run in &dataset.runs {
         on_run(run);
@@ -115,6 +116,13 @@ pub fn export(
         shortened_paths,
         left_to_do: left_to_do.into_iter().collect(),
     })
+}
+
+/// The run with a failure that can be told: in what is published, no folder of this machine is named.
+fn without_paths(run: &RunFacts) -> RunFacts {
+    let mut run = run.clone();
+    run.metadata.failure = run.metadata.failure.map(|text| paths::shortened(&text).0);
+    run
 }
 
 impl<'a> Dataset<'a> {
@@ -187,6 +195,9 @@ fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), P
     if let Some(problem) = problem {
         return Err(damaged(problem));
     }
+    // They come from the run's metadata, which may come from anywhere.
+    check_name("model id", &run.metadata.model_id)?;
+    check_name("run id", &run.metadata.run_id)?;
     let place = place_of(run);
     if folder.has(&place) {
         return Err(PublishError::SameName { name: place, run: run.path.clone() });

@@ -39,7 +39,8 @@ impl Origin {
             origin.tables.extend(
                 metadata.tables.iter().map(|(name, facts)| format!("`{name}`: {}, {}", facts.source, facts.basis)),
             );
-            origin.trace_rows += metadata.tables.get("trace").map_or(0, |facts| facts.rows);
+            let trace_rows = metadata.tables.get("trace").map_or(0, |facts| facts.rows);
+            origin.trace_rows = origin.trace_rows.saturating_add(trace_rows);
             let day = metadata.started_at_utc.chars().take(10).collect::<String>();
             origin.days = Some(match origin.days {
                 None => (day.clone(), day),

@@ -26,11 +26,16 @@ pub(super) fn shorten_paths(value: &mut Value) -> usize {
     }
 }
 
-fn shortened(text: &str) -> (String, usize) {
+/// The text with every absolute path shortened, and how many there were.
+pub(super) fn shortened(text: &str) -> (String, usize) {
+    let (option, value) = option_and_value(text);
+    // All of it may be one path, with blanks in the names of its folders.
+    if let Some(name) = file_name_of(value) {
+        return (format!("{option}{name}"), 1);
+    }
     let mut result = String::with_capacity(text.len());
     let mut count = 0;
-    let mut words = text.split_inclusive(BEFORE_PATH);
-    words.by_ref().for_each(|piece| {
+    for piece in text.split_inclusive(BEFORE_PATH) {
         let ending = piece.chars().last().filter(|last| BEFORE_PATH.contains(last));
         let word = ending.map_or(piece, |last| &piece[..piece.len() - last.len_utf8()]);
         match file_name_of(word) {
@@ -41,8 +46,16 @@ fn shortened(text: &str) -> (String, usize) {
             None => result.push_str(word),
         }
         result.extend(ending);
-    });
+    }
     (result, count)
+}
+
+/// `--model=` and what follows it, of an argument like that.
+fn option_and_value(text: &str) -> (&str, &str) {
+    match text.find('=').filter(|&at| text.starts_with("--") && !text[..at].contains(' ')) {
+        Some(at) => text.split_at(at + 1),
+        None => ("", text),
+    }
 }
 
 /// The file name of a path that may tell something; none for any other text.
@@ -62,8 +75,8 @@ mod tests {
     #[test]
     fn a_path_is_shortened_wherever_it_stands_and_other_text_stays() {
         let mut value = json!({
-            "command_line": ["/home/ann/bin/dwell", "run", "--model=/home/ann/m.gguf", "-o", "~/out/", "1/2"],
-            "options": {"model": "/root/.cache/dwell/m.gguf"},
+            "command_line": ["/home/ann/bin/dwell", "run", "--model=/home/Ann B/m.gguf", "-o", "~/out/", "1/2"],
+            "options": {"model": "/home/Ann B/my models/m.gguf"},
             "failure": "opening \"/work/secret/x.gguf\": no such file",
             "sensor": "/sys/class/thermal/thermal_zone0",
             "actions": [{"text": "What is in /home/ann/notes.txt?"}],

@@ -82,6 +82,11 @@ impl Axis {
         self.pixel(value).unwrap_or(self.left)
     }
 
+    /// The pixel in its middle.
+    pub(super) fn middle(&self) -> i32 {
+        (self.left + self.right) / 2
+    }
+
     /// Pixels and texts of the ticks.
     pub(super) fn ticks(&self) -> Vec<(i32, String)> {
         let step = if self.unit.is_logarithmic() {

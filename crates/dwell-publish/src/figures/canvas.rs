@@ -4,14 +4,23 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::axis::Axis;
+
 /// What drawing to memory can say.
 pub(super) type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 pub(super) type Drawn = Result<(), DrawingError>;
 
 /// plotters writes a font size of `size / 1.24` into the file.
 const FONT_SCALE: f64 = 1.24;
+const WIDTH: i32 = 560;
+/// Around everything.
+pub(super) const MARGIN: i32 = 14;
+/// Below a plot, for ticks and what they are of.
+pub(super) const AXIS_HEIGHT: i32 = 44;
+const TITLE_CHARS: usize = 66;
+const CAPTION_CHARS: usize = 84;
 pub(super) const INK: RGBColor = RGBColor(40, 40, 40);
-pub(super) const FAINT: RGBColor = RGBColor(222, 222, 222);
+const FAINT: RGBColor = RGBColor(222, 222, 222);
 
 /// Size of text in pixels.
 #[derive(Clone, Copy)]
@@ -30,6 +39,10 @@ impl Font {
             Font::Small => 11.0,
         }
     }
+
+    fn line_height(self) -> i32 {
+        if matches!(self, Font::Title) { 20 } else { 14 }
+    }
 }
 
 /// Where the text stands, seen from its point.
@@ -46,7 +59,7 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    pub(super) fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawingError> {
+    fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawingError> {
         let size = (u32::try_from(width).unwrap_or(1), u32::try_from(height).unwrap_or(1));
         let area = SVGBackend::with_string(svg, size).into_drawing_area();
         area.fill(&WHITE)?;
@@ -83,26 +96,49 @@ impl<'a> Canvas<'a> {
         self.area.draw(&Circle::new(at, 4, colour.stroke_width(2)))
     }
 
-    /// Text in several lines; gives back where the next line would be.
-    pub(super) fn paragraph(&self, at: (i32, i32), lines: &[String]) -> Drawn {
-        let mut y = at.1;
-        for line in lines {
-            self.text((at.0, y), Font::Small, Anchor::Left, INK, line)?;
-            y += LINE_HEIGHT;
+    /// Ticks, with lines through the plot from `top` to `bottom`, and what the axis is of.
+    pub(super) fn axis(&self, axis: &Axis, label: &str, top: i32, bottom: i32) -> Drawn {
+        for (x, text) in axis.ticks() {
+            self.line((x, top), (x, bottom), FAINT, 1)?;
+            self.text((x, bottom + 10), Font::Small, Anchor::Middle, INK, &text)?;
+        }
+        self.text((axis.middle(), bottom + 28), Font::Body, Anchor::Middle, INK, label)
+    }
+
+    /// Lines of text below each other, the middle of the first one at `at`.
+    fn paragraph(&self, at: (i32, i32), font: Font, lines: &[String]) -> Drawn {
+        for (index, line) in lines.iter().enumerate() {
+            self.text((at.0, at.1 + font.line_height() * index as i32), font, Anchor::Left, INK, line)?;
         }
         Ok(())
     }
-
-    pub(super) fn finish(&self) -> Drawn {
-        self.area.present()
-    }
 }
 
-/// Height of a line of small text.
-pub(super) const LINE_HEIGHT: i32 = 14;
+/// A figure: a title, a body of this height, a caption. The body is told where it begins.
+pub(super) fn figure(
+    title: &str,
+    caption: &str,
+    body_height: i32,
+    draw_body: impl FnOnce(&Canvas<'_>, i32) -> Drawn,
+) -> Result<String, DrawingError> {
+    let (title, caption) = (wrapped(title, TITLE_CHARS), wrapped(caption, CAPTION_CHARS));
+    let (title_line, caption_line) = (Font::Title.line_height(), Font::Small.line_height());
+    let top = MARGIN + title_line * title.len() as i32;
+    let caption_top = top + body_height + caption_line;
+    let height = caption_top + caption_line * caption.len() as i32 + MARGIN / 2;
+    let mut svg = String::new();
+    {
+        let canvas = Canvas::new(&mut svg, WIDTH, height)?;
+        canvas.paragraph((MARGIN, MARGIN + title_line / 2), Font::Title, &title)?;
+        draw_body(&canvas, top)?;
+        canvas.paragraph((MARGIN, caption_top), Font::Small, &caption)?;
+        canvas.area.present()?;
+    }
+    Ok(svg)
+}
 
 /// Cuts a text into lines of at most so many characters, between words.
-pub(super) fn wrapped(text: &str, width_chars: usize) -> Vec<String> {
+fn wrapped(text: &str, width_chars: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

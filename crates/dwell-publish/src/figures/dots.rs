@@ -5,21 +5,15 @@ use dwell_analysis::statistics::Summary;
 use plotters::style::RGBColor;
 
 use super::axis::{Axis, Unit};
-use super::canvas::{Anchor, Canvas, DrawingError, Drawn, FAINT, Font, INK, LINE_HEIGHT, wrapped};
+use super::canvas::{AXIS_HEIGHT, Anchor, Canvas, DrawingError, Drawn, Font, INK, MARGIN, figure};
 
-const WIDTH: i32 = 560;
 const PLOT_LEFT: i32 = 100;
 const PLOT_RIGHT: i32 = 385;
 const VALUES_AT: i32 = 396;
-const MARGIN: i32 = 14;
 const ROW_HEIGHT: i32 = 18;
 const HEADING_HEIGHT: i32 = 20;
 const BLOCK_GAP: i32 = 6;
 const LEGEND_HEIGHT: i32 = 20;
-const AXIS_HEIGHT: i32 = 44;
-const CAPTION_CHARS: usize = 84;
-const TITLE_CHARS: usize = 66;
-const TITLE_HEIGHT: i32 = 20;
 
 /// One figure of a row.
 pub(super) struct Mark {
@@ -55,31 +49,20 @@ pub(super) struct DotChart {
 impl DotChart {
     /// The chart as SVG.
     pub(super) fn svg(&self) -> Result<String, DrawingError> {
-        let (title, caption) = (wrapped(&self.title, TITLE_CHARS), wrapped(&self.caption, CAPTION_CHARS));
-        let title_height = MARGIN + TITLE_HEIGHT * title.len() as i32;
-        let plot_top = title_height + LEGEND_HEIGHT;
-        let plot_bottom = plot_top + self.blocks.iter().map(Block::height).sum::<i32>();
-        let caption_top = plot_bottom + AXIS_HEIGHT + LINE_HEIGHT;
-        let height = caption_top + LINE_HEIGHT * caption.len() as i32 + MARGIN / 2;
+        let plot_height = self.blocks.iter().map(Block::height).sum::<i32>();
         let axis = Axis::new(self.unit, &self.values(), PLOT_LEFT, PLOT_RIGHT);
-        let mut svg = String::new();
-        {
-            let canvas = Canvas::new(&mut svg, WIDTH, height)?;
-            for (index, line) in title.iter().enumerate() {
-                let y = MARGIN + TITLE_HEIGHT * index as i32 + TITLE_HEIGHT / 2;
-                canvas.text((MARGIN, y), Font::Title, Anchor::Left, INK, line)?;
-            }
-            self.draw_legend(&canvas, title_height + LEGEND_HEIGHT / 2)?;
-            self.draw_axis(&canvas, &axis, plot_top, plot_bottom)?;
-            let mut top = plot_top;
+        figure(&self.title, &self.caption, LEGEND_HEIGHT + plot_height + AXIS_HEIGHT, |canvas, top| {
+            self.draw_legend(canvas, top + LEGEND_HEIGHT / 2)?;
+            let mut top = top + LEGEND_HEIGHT;
+            let bottom = top + plot_height;
+            canvas.axis(&axis, self.axis_label, top, bottom)?;
+            canvas.line((PLOT_LEFT, bottom), (PLOT_RIGHT, bottom), INK, 1)?;
             for block in &self.blocks {
-                block.draw(&canvas, &axis, self.unit, top)?;
+                block.draw(canvas, &axis, self.unit, top)?;
                 top += block.height();
             }
-            canvas.paragraph((MARGIN, caption_top), &caption)?;
-            canvas.finish()?;
-        }
-        Ok(svg)
+            Ok(())
+        })
     }
 
     fn values(&self) -> Vec<f64> {
@@ -96,16 +79,6 @@ impl DotChart {
             x += 34 + 6 * name.chars().count() as i32;
         }
         Ok(())
-    }
-
-    fn draw_axis(&self, canvas: &Canvas<'_>, axis: &Axis, top: i32, bottom: i32) -> Drawn {
-        for (x, text) in axis.ticks() {
-            canvas.line((x, top), (x, bottom), FAINT, 1)?;
-            canvas.text((x, bottom + 10), Font::Small, Anchor::Middle, INK, &text)?;
-        }
-        canvas.line((PLOT_LEFT, bottom), (PLOT_RIGHT, bottom), INK, 1)?;
-        let middle = (PLOT_LEFT + PLOT_RIGHT) / 2;
-        canvas.text((middle, bottom + 28), Font::Body, Anchor::Middle, INK, self.axis_label)
     }
 }
 

@@ -5,19 +5,13 @@ use std::collections::BTreeMap;
 use dwell_analysis::HistogramRow;
 
 use super::axis::{Axis, Unit};
-use super::canvas::{Anchor, Canvas, DrawingError, Drawn, FAINT, Font, INK, LINE_HEIGHT, colour_of, wrapped};
+use super::canvas::{AXIS_HEIGHT, Anchor, Canvas, DrawingError, Drawn, Font, INK, MARGIN, colour_of, figure};
 use crate::{PublishError, numbers};
 
-const WIDTH: i32 = 560;
 const LEFT: i32 = 70;
 const RIGHT: i32 = 525;
-const MARGIN: i32 = 14;
-const TITLE_HEIGHT: i32 = 20;
 const PANEL_HEIGHT: i32 = 104;
 const PANEL_HEADING: i32 = 30;
-const AXIS_HEIGHT: i32 = 44;
-const CAPTION_CHARS: usize = 84;
-const TITLE_CHARS: usize = 66;
 
 /// How long bytes had to be kept: a panel per region type, the time logarithmic, the height the share of its bytes.
 ///
@@ -31,11 +25,6 @@ pub fn retention_histogram_svg(title: &str, rows: &[HistogramRow], caption: &str
 }
 
 fn draw(title: &str, panels: &BTreeMap<&str, Vec<&HistogramRow>>, caption: &str) -> Result<String, DrawingError> {
-    let (title, caption) = (wrapped(title, TITLE_CHARS), wrapped(caption, CAPTION_CHARS));
-    let top = MARGIN + TITLE_HEIGHT * title.len() as i32;
-    let bottom = top + PANEL_HEIGHT * panels.len() as i32;
-    let caption_top = bottom + AXIS_HEIGHT + LINE_HEIGHT;
-    let height = caption_top + LINE_HEIGHT * caption.len() as i32 + MARGIN / 2;
     let edges: Vec<f64> = panels
         .values()
         .flatten()
@@ -43,36 +32,19 @@ fn draw(title: &str, panels: &BTreeMap<&str, Vec<&HistogramRow>>, caption: &str)
         .flat_map(|row| [row.from_s, row.to_s])
         .collect();
     let axis = Axis::new(Unit::Seconds, &edges, LEFT, RIGHT);
-    let mut svg = String::new();
-    {
-        let canvas = Canvas::new(&mut svg, WIDTH, height)?;
-        for (index, line) in title.iter().enumerate() {
-            let y = MARGIN + TITLE_HEIGHT * index as i32 + TITLE_HEIGHT / 2;
-            canvas.text((MARGIN, y), Font::Title, Anchor::Left, INK, line)?;
-        }
-        for (x, text) in axis.ticks() {
-            canvas.line((x, top), (x, bottom), FAINT, 1)?;
-            canvas.text((x, bottom + 10), Font::Small, Anchor::Middle, INK, &text)?;
-        }
-        canvas.text(
-            ((LEFT + RIGHT) / 2, bottom + 28),
-            Font::Body,
-            Anchor::Middle,
-            INK,
-            "life in seconds, logarithmic",
-        )?;
+    let plot_height = PANEL_HEIGHT * panels.len() as i32;
+    figure(title, caption, plot_height + AXIS_HEIGHT, |canvas, top| {
+        canvas.axis(&axis, "life in seconds, logarithmic", top, top + plot_height)?;
         for (index, (region_type, rows)) in panels.iter().enumerate() {
-            draw_panel(&canvas, &axis, region_type, rows, top + PANEL_HEIGHT * index as i32)?;
+            draw_panel(canvas, &axis, region_type, rows, top + PANEL_HEIGHT * index as i32)?;
         }
-        canvas.paragraph((MARGIN, caption_top), &caption)?;
-        canvas.finish()?;
-    }
-    Ok(svg)
+        Ok(())
+    })
 }
 
 fn draw_panel(canvas: &Canvas<'_>, axis: &Axis, region_type: &str, rows: &[&HistogramRow], top: i32) -> Drawn {
     let (floor, ceiling) = (top + PANEL_HEIGHT, top + PANEL_HEADING);
-    let total: u64 = rows.iter().map(|row| row.bytes).sum();
+    let total = bytes_of(rows, |_| true);
     let share = |bytes: u64| if total == 0 { 0.0 } else { bytes as f64 / total as f64 };
     let highest = rows.iter().filter(|row| row.from_s > 0.0).map(|row| share(row.bytes)).fold(0.0, f64::max);
     for row in rows.iter().filter(|row| row.bytes > 0 && row.from_s > 0.0) {
@@ -84,10 +56,15 @@ fn draw_panel(canvas: &Canvas<'_>, axis: &Axis, region_type: &str, rows: &[&Hist
     canvas.line((LEFT, floor), (RIGHT, floor), INK, 1)?;
     canvas.text((LEFT - 8, ceiling), Font::Small, Anchor::Right, INK, &format!("{:.1} %", highest * 100.0))?;
     canvas.text((LEFT - 8, floor - 6), Font::Small, Anchor::Right, INK, "0")?;
-    let instant: u64 = rows.iter().filter(|row| row.from_s <= 0.0).map(|row| row.bytes).sum();
+    let instant = bytes_of(rows, |row| row.from_s <= 0.0);
     let mut heading = format!("{region_type}: {} of lives", numbers::bytes(total));
     if instant > 0 {
         heading.push_str(&format!(", {:.1} % never read or of no length", share(instant) * 100.0));
     }
     canvas.text((MARGIN, top + 14), Font::Heading, Anchor::Left, INK, &heading)
+}
+
+/// Bytes of the bins that are meant; more than can be counted are the most that can be.
+fn bytes_of(rows: &[&HistogramRow], is_meant: impl Fn(&HistogramRow) -> bool) -> u64 {
+    rows.iter().filter(|row| is_meant(row)).map(|row| row.bytes).fold(0, u64::saturating_add)
 }

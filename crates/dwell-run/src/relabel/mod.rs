@@ -12,20 +12,17 @@ mod rows;
 mod staging;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int32Type;
 use dwell_analysis::Options;
-use dwell_events::Hint;
 use dwell_events::schema::{Table, loss, region_map};
+use dwell_events::{Hint, Severity};
 use dwell_label::rules::{DecidedBy, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
 use dwell_store::{
-    RunDir, RunState, StoreError, TableWriter, open_table, write_bytes_atomically, write_json_atomically,
-    write_manifest,
+    RunDir, RunState, StoreError, TableWriter, WRITTEN_BY_HAND_MAX_BYTES, open_table, read_text_at_most, text_at,
+    write_bytes_atomically, write_json_atomically, write_manifest,
 };
 use serde::Serialize;
 
@@ -84,11 +81,8 @@ pub struct RelabelReport {
 
 /// Reads a rules file.
 pub fn read_rules(path: &Path) -> Result<RuleSet, RunError> {
-    let action = "reading rules";
-    let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => StoreError::NotFound { action, path: path.to_owned() },
-        _ => StoreError::Io { action, source, path: path.to_owned() },
-    })?;
+    let text = read_text_at_most(path, WRITTEN_BY_HAND_MAX_BYTES)
+        .map_err(|error| StoreError::from_io("reading rules", path, error))?;
     RuleSet::from_yaml(&text, path)
         .map_err(|error| RunError::Labelling { reason: error.to_string(), hints: error.hints() })
 }
@@ -200,9 +194,5 @@ fn write_loss(input: &RunDir, output: &RunDir, labels: &RuleLabels) -> Result<bo
 }
 
 fn has_data_loss(batch: &RecordBatch) -> bool {
-    let severities = batch.column_by_name("severity").and_then(|column| column.as_dictionary_opt::<Int32Type>());
-    severities.is_some_and(|column| {
-        let words = column.values().as_string::<i32>();
-        (0..column.len()).any(|row| column.key(row).is_some_and(|key| words.value(key) == "data_loss"))
-    })
+    (0..batch.num_rows()).any(|row| text_at(batch, "severity", row) == Some(Severity::DataLoss.name()))
 }

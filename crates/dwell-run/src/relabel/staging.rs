@@ -1,10 +1,9 @@
 //! A run directory that gets its name when it is whole.
 
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use dwell_store::{PARTIAL_SUFFIX, RunDir, StoreError};
+use dwell_store::{PARTIAL_SUFFIX, RunDir, StoreError, rename_durably};
 
 use crate::RunError;
 
@@ -30,9 +29,9 @@ impl Staging {
         folder.push(PARTIAL_SUFFIX);
         let folder = PathBuf::from(folder);
         if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(|source| cannot(action, parent, source))?;
+            fs::create_dir_all(parent).map_err(|error| StoreError::from_io(action, parent, error))?;
         }
-        fs::create_dir(&folder).map_err(|source| cannot(action, &folder, source))?;
+        fs::create_dir(&folder).map_err(|error| StoreError::from_io(action, &folder, error))?;
         let run = match RunDir::create(&folder, named_as.model_id(), named_as.run_id()) {
             Err(StoreError::UnusableName { .. }) => RunDir::create(&folder, UNNAMED, UNNAMED),
             created => created,
@@ -52,16 +51,10 @@ impl Staging {
 
     /// Gives the run its name.
     pub(super) fn publish(mut self) -> Result<(), RunError> {
-        let action = "naming the relabelled run";
-        let sync = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
-        sync(self.run.path()).map_err(|source| cannot(action, self.run.path(), source))?;
-        fs::rename(self.run.path(), &self.target).map_err(|source| cannot(action, &self.target, source))?;
+        rename_durably(self.run.path(), &self.target)?;
         self.is_published = true;
         // What is left is empty, and the name is what counts.
         let _ = fs::remove_dir_all(&self.folder);
-        if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            let _ = sync(parent);
-        }
         Ok(())
     }
 }
@@ -71,15 +64,5 @@ impl Drop for Staging {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.folder);
         }
-    }
-}
-
-fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
-    let path = path.to_owned();
-    match source.kind() {
-        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => StoreError::Exists { action, path },
-        ErrorKind::PermissionDenied => StoreError::PermissionDenied { action, path },
-        ErrorKind::StorageFull => StoreError::NoSpace { action, path },
-        _ => StoreError::Io { action, source, path },
     }
 }

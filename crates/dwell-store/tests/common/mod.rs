@@ -1,9 +1,14 @@
 //! What the tests of this crate share.
 
-#![allow(dead_code)] // Each test binary uses a part.
+#![allow(dead_code, unused_imports)] // Each test binary uses a part.
+
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 
 use std::path::PathBuf;
 use std::process::Command;
+
+pub use skip::skip;
 
 /// The Python that `scripts/setup.sh` makes, with mrm-trace, pandas and pyarrow in it.
 ///
@@ -17,19 +22,6 @@ pub fn peer_python(test: &str) -> Option<PathBuf> {
     }
     skip(test, "the environment of mrm-trace is not installed");
     None
-}
-
-/// Notes that a test could not run here; `make test` counts these lines.
-pub fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    match std::env::var_os("DWELL_SKIP_LOG") {
-        Some(path) => {
-            use std::io::Write;
-            let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            log.and_then(|mut log| log.write_all(line.as_bytes())).unwrap();
-        }
-        None => print!("{line}"),
-    }
 }
 
 /// What a script prints; it must succeed.

@@ -1,39 +1,6 @@
 use dwell_events::{Hint, OpType};
-use serde::{Deserialize, Serialize};
 
 use super::Access;
-
-/// What to do with accesses that nothing could label.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnknownPolicy {
-    /// They stay, as unknown.
-    #[default]
-    Keep,
-    /// They are dropped and counted as loss.
-    Skip,
-    /// The first one ends the labelling.
-    Error,
-}
-
-impl UnknownPolicy {
-    /// Every policy.
-    pub const ALL: [UnknownPolicy; 3] = [UnknownPolicy::Keep, UnknownPolicy::Skip, UnknownPolicy::Error];
-
-    /// The name used in files and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            UnknownPolicy::Keep => "keep",
-            UnknownPolicy::Skip => "skip",
-            UnknownPolicy::Error => "error",
-        }
-    }
-
-    /// The policy with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
-    }
-}
 
 /// An access that nothing could label, where that is an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

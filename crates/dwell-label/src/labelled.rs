@@ -1,0 +1,84 @@
+//! What a labeller is given besides frames, and what it gives.
+
+use dwell_events::Phase;
+use dwell_events::engine::{LoadedModel, StopReason};
+use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
+use dwell_events::schema::loss::LossRow;
+use dwell_events::schema::region_map::RegionRow;
+use dwell_events::schema::tokens::TokenRow;
+use dwell_events::schema::trace::TraceBuilder;
+use dwell_ggml::wire::Hello;
+
+/// A tensor of the model file, to tell where mapped weights come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTensor {
+    /// Name.
+    pub name: String,
+    /// First byte in the file.
+    pub file_offset: u64,
+}
+
+/// When a phase was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSpan {
+    /// The phase.
+    pub phase: Phase,
+    /// Its first moment.
+    pub begin_ns: u64,
+    /// Its last moment.
+    pub end_ns: u64,
+}
+
+/// How the engine ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Facts about the model, if it was loaded.
+    pub model: Option<LoadedModel>,
+    /// Why sequences ended.
+    pub stops: Vec<(i32, StopReason)>,
+    /// Prompt tokens, time in prompt steps, generated tokens, time in decode steps.
+    pub finished: Option<(u64, u64, u64, u64)>,
+    /// Most memory that the process had resident; missing if it did not come to its end.
+    pub peak_rss_bytes: Option<u64>,
+    /// Message and hints of a failure.
+    pub failed: Option<(String, Vec<String>)>,
+    /// Why the recorder left the process alone, or why its records cannot be read.
+    pub refused: Option<String>,
+}
+
+/// Where rows go; to be emptied by the caller between frames.
+pub struct Output {
+    /// Accesses.
+    pub trace: TraceBuilder,
+    /// Lives of KV blocks.
+    pub blocks: KvBlockBuilder,
+    /// Tokens.
+    pub tokens: Vec<TokenRow>,
+}
+
+impl Output {
+    /// No rows yet, of this run.
+    pub fn new(run_id: &str) -> Self {
+        Self { trace: TraceBuilder::new(run_id), blocks: KvBlockBuilder::default(), tokens: Vec::new() }
+    }
+}
+
+/// What is known at the end, besides the rows.
+pub struct Labelled {
+    /// Regions.
+    pub regions: Vec<RegionRow>,
+    /// Tokens that decode steps gave.
+    pub decoded_tokens: u64,
+    /// What was not seen.
+    pub loss: Vec<LossRow>,
+    /// Phases.
+    pub phases: Vec<PhaseSpan>,
+    /// How the engine ended.
+    pub outcome: Outcome,
+    /// Who recorded; none if not even that arrived.
+    pub hello: Option<Hello>,
+    /// Graphs that were stored.
+    pub graphs: u64,
+    /// Computations of them.
+    pub steps: u64,
+}
