@@ -1,7 +1,9 @@
 //! Where the files of a run lie: `results/<model_id>/<run_id>/`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dwell_events::schema::Table;
 
@@ -19,7 +21,7 @@ const METADATA_FILE: &str = "metadata.json";
 
 const CREATING: &str = "creating a run directory";
 /// How often the folder of a model may vanish before its run is in it.
-const LONGEST_RACE: u32 = 100;
+const LONGEST_RACE: u64 = 100;
 
 /// The directory of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,15 +173,32 @@ fn has_any_table(dir: &Path) -> bool {
 
 /// Another process that discards the only run of the model may take the model's folder away in between.
 fn make_run_folder(model_dir: &Path, path: &Path) -> Result<(), StoreError> {
-    for _ in 0..LONGEST_RACE {
+    let make = || {
         fs::create_dir_all(model_dir)
-            .map_err(|error| StoreError::from_io("creating the results directory", model_dir, error))?;
-        match fs::create_dir(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            outcome => return outcome.map_err(|error| StoreError::from_io(CREATING, path, error)),
+            .map_err(|error| ("creating the results directory", model_dir, error))
+            .and_then(|()| fs::create_dir(path).map_err(|error| (CREATING, path, error)))
+    };
+    let mut made = make();
+    for attempt in 0..LONGEST_RACE {
+        match &made {
+            Err((.., error)) if has_vanished(error, model_dir) => {
+                // A little later each time, so that the two do not go on in step.
+                std::thread::sleep(Duration::from_micros(10 * attempt));
+                made = make();
+            }
+            _ => break,
         }
     }
-    Err(StoreError::from_io(CREATING, path, std::io::ErrorKind::NotFound.into()))
+    made.map_err(|(action, path, error)| StoreError::from_io(action, path, error))
+}
+
+/// Whether a folder was there and is no more: in it nothing is found, or it exists for one call and not for the next.
+fn has_vanished(error: &std::io::Error, dir: &Path) -> bool {
+    match error.kind() {
+        ErrorKind::NotFound => true,
+        ErrorKind::AlreadyExists => !dir.exists(),
+        _ => false,
+    }
 }
 
 /// Refuses a name of a model or run, `what` it is, that cannot be a directory: it must not climb or nest, and must not
