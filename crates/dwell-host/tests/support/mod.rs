@@ -1,6 +1,6 @@
 //! Made machines: trees of the files that a kernel would show, with known truths.
 
-#![allow(dead_code)] // Each test binary uses a part.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::fs;
 use std::path::Path;

@@ -77,7 +77,7 @@ mod tests {
         let mut value = json!({
             "command_line": ["/home/ann/bin/dwell", "run", "--model=/home/Ann B/m.gguf", "-o", "~/out/", "1/2"],
             "options": {"model": "/home/Ann B/my models/m.gguf"},
-            "failure": "opening \"/work/secret/x.gguf\": no such file",
+            "failure": "opening \"/srv/secret/x.gguf\": no such file",
             "sensor": "/sys/class/thermal/thermal_zone0",
             "actions": [{"text": "What is in /home/ann/notes.txt?"}],
             "reference": "https://example.org/a/b",
