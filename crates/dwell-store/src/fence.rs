@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Runs `decode`; a panic inside it is an error with this text, and prints nothing.
-pub(crate) fn fenced<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+pub fn fenced<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     quiet_fenced_panics();
     let was_fenced = IS_FENCED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(decode));

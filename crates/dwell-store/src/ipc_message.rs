@@ -19,11 +19,11 @@ use arrow_schema::SchemaRef;
 use crate::fence::fenced;
 
 /// What every message begins with.
-pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
+pub const CONTINUATION: [u8; 4] = [0xff; 4];
 /// What a finished stream ends with.
-pub(crate) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+pub const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// Bytes before the metadata.
-pub(crate) const PREFIX_BYTES: u64 = 8;
+pub const PREFIX_BYTES: u64 = 8;
 
 /// The most that one column of one batch may claim to unpack to. Arrow's 32-bit offsets cannot reach further.
 const MAX_UNPACKED_BYTES: i64 = i32::MAX as i64;

@@ -1,0 +1,160 @@
+//! The columns, and the message that begins a stream.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use arrow_ipc::convert::{IpcSchemaEncoder, fb_to_schema};
+use arrow_ipc::{MessageBuilder, MessageHeader, MetadataVersion, root_as_message};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use dwell_store::{CONTINUATION, PREFIX_BYTES, fenced};
+use flatbuffers::FlatBufferBuilder;
+
+use super::{CHECKSUM_BYTES, PAGE_BYTES, is_sealed, padding, seal};
+
+/// Version of the layout, in the metadata of the schema.
+pub(crate) const CONTAINER_VERSION: &str = "1";
+/// Key of the version.
+pub(crate) const VERSION_KEY: &str = "dwell.container_version";
+/// The longest schema message that is read.
+const MAX_SCHEMA_BYTES: usize = 64 << 20;
+
+/// Place of each column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Column {
+    Packet,
+    Name,
+    Layer,
+    Step,
+    TokenIndex,
+    TimestampNs,
+    DType,
+    Shape,
+    Codec,
+    Bound,
+    RawBytes,
+    Crc32c,
+    Payload,
+    MaxError,
+    Mse,
+    Record,
+    Dropped,
+    TokenId,
+    TokenText,
+}
+
+/// Every column, in order.
+pub(super) static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(columns())));
+
+fn columns() -> Vec<Field> {
+    let shape = DataType::List(Arc::new(Field::new("item", DataType::UInt64, true)));
+    vec![
+        Field::new("packet", DataType::UInt64, false),
+        Field::new("name", DataType::Utf8, false),
+        Field::new("layer", DataType::Int32, true),
+        Field::new("step", DataType::UInt64, false),
+        Field::new("token_index", DataType::UInt64, true),
+        Field::new("timestamp_ns", DataType::Int64, false),
+        Field::new("dtype", DataType::Utf8, true),
+        Field::new("shape", shape, true),
+        Field::new("codec", DataType::Utf8, true),
+        Field::new("bound", DataType::Float64, true),
+        Field::new("raw_bytes", DataType::UInt64, false),
+        Field::new("crc32c", DataType::UInt32, true),
+        Field::new("payload", DataType::LargeBinary, true),
+        Field::new("max_error", DataType::Float64, true),
+        Field::new("mse", DataType::Float64, true),
+        Field::new("record", DataType::Utf8, false),
+        Field::new("dropped", DataType::UInt64, true),
+        Field::new("token_id", DataType::Int64, true),
+        Field::new("token_text", DataType::Utf8, true),
+    ]
+}
+
+/// The message that begins a stream, with what the stream says about itself.
+pub(crate) fn schema_message(metadata: &BTreeMap<String, String>) -> Vec<u8> {
+    let mut all: HashMap<String, String> = metadata.clone().into_iter().collect();
+    all.insert(VERSION_KEY.to_owned(), CONTAINER_VERSION.to_owned());
+    let schema = Schema::new_with_metadata(SCHEMA.fields().clone(), all);
+    let mut builder = FlatBufferBuilder::new();
+    let header = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, &schema).as_union_value();
+    let mut message = MessageBuilder::new(&mut builder);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::Schema);
+    message.add_bodyLength(0);
+    message.add_header(header);
+    let root = message.finish();
+    builder.finish(root, None);
+    let mut bytes = message_head(builder.finished_data(), PAGE_BYTES);
+    seal(&mut bytes, &[]);
+    bytes
+}
+
+/// Prefix and metadata of a message, padded to a multiple of `unit` with room for a checksum at the end.
+pub(super) fn message_head(metadata: &[u8], unit: usize) -> Vec<u8> {
+    let prefix_bytes = PREFIX_BYTES as usize;
+    let used_bytes = prefix_bytes + metadata.len() + CHECKSUM_BYTES;
+    let padded_bytes = used_bytes + padding(used_bytes, unit);
+    let mut bytes = Vec::with_capacity(padded_bytes);
+    bytes.extend_from_slice(&CONTINUATION);
+    // Metadata is far below 2 GiB: its parts are bounded where they are taken in.
+    bytes.extend_from_slice(&((padded_bytes - prefix_bytes) as u32).to_le_bytes());
+    bytes.extend_from_slice(metadata);
+    bytes.resize(padded_bytes, 0);
+    bytes
+}
+
+/// Length of a message's metadata, from its first bytes; `None` if they begin no message.
+pub(super) fn metadata_bytes(prefix: &[u8]) -> Option<usize> {
+    let (continuation, length) = prefix.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length.first_chunk()?);
+    (*continuation == CONTINUATION && i32::try_from(length).is_ok()).then_some(length as usize)
+}
+
+/// What [`read_schema`] found.
+pub(crate) struct StreamHead {
+    /// What the stream says about itself.
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// Length of the message; the first batch begins here.
+    pub(crate) bytes: u64,
+}
+
+/// Reads the message that begins a stream through `read`, which gives bytes from the beginning of the file.
+///
+/// The error is what was found instead.
+pub(crate) fn read_schema(
+    file_bytes: u64,
+    read: impl Fn(usize) -> std::io::Result<Vec<u8>>,
+) -> Result<StreamHead, String> {
+    let prefix_bytes = PREFIX_BYTES as usize;
+    let text = |error: std::io::Error| format!("bytes that could not be read ({error})");
+    if file_bytes < PREFIX_BYTES {
+        return Err(format!("{file_bytes} bytes, too few for a schema"));
+    }
+    let length = metadata_bytes(&read(prefix_bytes).map_err(text)?).ok_or("no Arrow IPC stream")?;
+    if length > MAX_SCHEMA_BYTES || (prefix_bytes + length) as u64 > file_bytes {
+        return Err(format!("a schema message of {length} bytes in a file of {file_bytes}"));
+    }
+    let bytes = read(prefix_bytes + length).map_err(text)?;
+    let schema = parse_schema(bytes.get(prefix_bytes..).unwrap_or_default())?;
+    if schema.fields() != SCHEMA.fields() {
+        return Err(format!("an Arrow stream with other columns ({})", column_names(schema.fields())));
+    }
+    if bytes.len() % PAGE_BYTES != 0 || !is_sealed(&bytes, &[]) {
+        return Err("a damaged schema: its checksum does not fit".to_owned());
+    }
+    let metadata = schema.metadata().clone().into_iter().collect();
+    Ok(StreamHead { metadata, bytes: bytes.len() as u64 })
+}
+
+fn parse_schema(metadata: &[u8]) -> Result<Schema, String> {
+    let message = root_as_message(metadata).map_err(|error| format!("a damaged schema ({error})"))?;
+    let schema = message.header_as_schema().ok_or("an Arrow stream without a schema")?;
+    fenced(|| fb_to_schema(schema)).map_err(|reason| format!("a damaged schema ({reason})"))
+}
+
+fn column_names(fields: &Fields) -> String {
+    let names: Vec<_> = fields.iter().take(8).map(|field| field.name().as_str()).collect();
+    let more = if fields.len() > names.len() { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
+}

@@ -1,0 +1,142 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dwell_events::Hint;
+use dwell_store::StoreError;
+
+use crate::StreamError;
+
+/// Why a tensor could not be stored or read back.
+///
+/// `action` is what was being done, in words that begin the message: "writing a batch".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorsError {
+    /// The operating system refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// The stream cannot be written or gone on with.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+
+    /// The file is something else, or its first message cannot be read.
+    #[error("opening a tensor stream found {reason}: {path:?}")]
+    NotAStream {
+        /// What was found instead of a schema.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The file was written by another generation of dwell.
+    #[error("opening a tensor stream found container version {found}, and {supported} is needed: {path:?}")]
+    OtherVersion {
+        /// Version in the file.
+        found: String,
+        /// Version that is read here.
+        supported: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The elements of one packet are not what was written.
+    #[error("reading packet {packet} ({name:?}) of a tensor stream found damage ({reason}): {path:?}")]
+    DamagedPacket {
+        /// Number of the packet.
+        packet: u64,
+        /// Name of its tensor.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The stream ends before this packet.
+    #[error("reading a tensor stream found {entries} tensors, and number {index} was asked for: {path:?}")]
+    NoSuchEntry {
+        /// Place that was asked for, from 0.
+        index: usize,
+        /// Tensors in the file.
+        entries: usize,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A tensor cannot be what its description says.
+    #[error("handing over tensor {name:?} found {reason}")]
+    UnfitTensor {
+        /// Name of the tensor.
+        name: String,
+        /// What was found, and what was needed.
+        reason: String,
+    },
+
+    /// A packet file (`!HI`, name, data) cannot be read.
+    #[error("reading packet {packet} at byte {offset_bytes} of a packet file found {reason}: {path:?}")]
+    UnfitPacketFile {
+        /// Number of the packet, from 0.
+        packet: u64,
+        /// Where it begins.
+        offset_bytes: u64,
+        /// What was found.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The file with the shapes of a packet file cannot be read.
+    #[error("reading the shapes of a packet file found {reason}: {path:?}")]
+    UnfitSidecar {
+        /// What was found.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A tensor does not fit into the format that it was to be converted to.
+    #[error("converting tensor {name:?} of packet {packet} found {reason}")]
+    Unconvertible {
+        /// Name of the tensor.
+        name: String,
+        /// Number of the packet.
+        packet: u64,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+impl TensorsError {
+    /// The variant that fits what the operating system said.
+    pub fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Store(StoreError::from_io(action, path, source))
+    }
+}
+
+impl Hint for TensorsError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(StoreError::NoSpace { path, .. }) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                vec![
+                    format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder.display()),
+                    "what was flushed before is whole: `dwell tensors recover FILE` ends such a stream".to_owned(),
+                ]
+            }
+            Self::Store(error) => error.hints(),
+            Self::Stream(error) => error.hints(),
+            Self::OtherVersion { found, .. } => {
+                vec![format!("read it with a dwell that writes container version {found}")]
+            }
+            Self::DamagedPacket { path, .. } => {
+                vec![format!("list everything that is damaged with `dwell tensors verify '{}'`", path.display())]
+            }
+            Self::UnfitPacketFile { .. } => vec![
+                "packet files do not say how they are compressed: try `--packet-codec none`, `lz4` or `zstd`"
+                    .to_owned(),
+            ],
+            _ => Vec::new(),
+        }
+    }
+}

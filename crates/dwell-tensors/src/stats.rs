@@ -1,0 +1,133 @@
+//! What a stream holds, name by name.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::TensorFile;
+
+/// Figures of the tensors of one name, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NameStats {
+    /// The name; empty for all together.
+    pub name: String,
+    /// How many tensors.
+    pub packets: u64,
+    /// How many more were dropped.
+    pub dropped_packets: u64,
+    /// Bytes of their elements.
+    pub raw_bytes: u64,
+    /// Bytes of them as they are stored.
+    pub stored_bytes: u64,
+    /// Types of their elements.
+    pub dtypes: BTreeSet<String>,
+    /// How they are stored.
+    pub codecs: BTreeSet<String>,
+    /// Largest error of any element; `None` if every tensor is stored exactly.
+    pub max_error: Option<f64>,
+    /// Mean of the squared errors of all elements; `None` if every tensor is stored exactly.
+    pub mse: Option<f64>,
+    /// The first forward pass.
+    pub min_step: Option<u64>,
+    /// The last forward pass.
+    pub max_step: Option<u64>,
+    #[serde(skip)]
+    elements: f64,
+    #[serde(skip)]
+    squared_errors: f64,
+}
+
+impl NameStats {
+    /// Bytes of elements for each stored one; `None` if nothing is stored.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.stored_bytes > 0).then(|| self.raw_bytes as f64 / self.stored_bytes as f64)
+    }
+}
+
+/// Figures of a whole stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamStats {
+    /// All tensors.
+    pub total: NameStats,
+    /// Those of each name, in the order in which the names first came.
+    pub names: Vec<NameStats>,
+}
+
+/// The figures of a stream. Elements are not read: errors are those measured when they were encoded.
+pub fn stats(file: &TensorFile) -> StreamStats {
+    let mut total = NameStats::default();
+    let names = file.names().into_iter();
+    let mut names: Vec<_> = names.map(|name| NameStats { name: name.to_owned(), ..NameStats::default() }).collect();
+    for entry in file.packets() {
+        let encoded = file.encoded(entry);
+        for stats in [&mut total, &mut names[file.name_place(entry)]] {
+            stats.packets += 1;
+            stats.raw_bytes = stats.raw_bytes.saturating_add(entry.raw_bytes);
+            stats.stored_bytes = stats.stored_bytes.saturating_add(entry.payload_bytes);
+            stats.min_step = Some(stats.min_step.map_or(entry.step, |step| step.min(entry.step)));
+            stats.max_step = Some(stats.max_step.map_or(entry.step, |step| step.max(entry.step)));
+            let elements = entry.raw_bytes as f64 / entry.dtype.size_bytes() as f64;
+            stats.elements += elements;
+            stats.squared_errors += encoded.mse.map_or(0.0, |mse| mse * elements);
+            stats.max_error = larger(stats.max_error, encoded.max_error);
+            // Sets are looked up before they are added to, because most texts are there already.
+            let codec = encoded.codec.to_string();
+            if !stats.codecs.contains(&codec) {
+                stats.codecs.insert(codec);
+            }
+            if !stats.dtypes.contains(entry.dtype.name()) {
+                stats.dtypes.insert(entry.dtype.name().to_owned());
+            }
+        }
+    }
+    for row in file.dropped_rows() {
+        let named = names.iter_mut().find(|stats| stats.name == row.name.as_ref());
+        for stats in named.into_iter().chain([&mut total]) {
+            stats.dropped_packets = stats.dropped_packets.saturating_add(row.count);
+        }
+    }
+    for stats in names.iter_mut().chain([&mut total]) {
+        let has_errors = stats.max_error.is_some() && stats.elements > 0.0;
+        stats.mse = has_errors.then(|| stats.squared_errors / stats.elements);
+    }
+    StreamStats { total, names }
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use dwell_codec::{Bound, Codec, DType};
+
+    use super::*;
+    use crate::container::Row;
+    use crate::testing::{at, dropped, stream_bytes, tensor};
+
+    #[test]
+    fn errors_are_weighted_by_elements() {
+        let mut batch = vec![
+            tensor(0, "a", Codec::None, DType::F32, &[2], &[0; 8]),
+            tensor(1, "a", Codec::None, DType::F32, &[6], &[0; 24]),
+            tensor(2, "b", Codec::None, DType::U8, &[4], &[0; 4]),
+            dropped("b", 3),
+        ];
+        for ((row, _), (max_error, mse)) in batch.iter_mut().zip([(0.5, 0.04), (0.25, 0.0)]) {
+            let Row::Tensor { encoded, .. } = row else { panic!() };
+            encoded.codec = Codec::Bounded(Bound::Absolute(0.5));
+            (encoded.max_error, encoded.mse) = (Some(max_error), Some(mse));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let file = TensorFile::open(&at(&dir, &stream_bytes(&[batch]).0)).unwrap();
+        let StreamStats { total, names } = stats(&file);
+        assert_eq!((names[0].max_error, names[0].mse), (Some(0.5), Some(0.01)));
+        assert_eq!((names[1].max_error, names[1].mse, names[1].dropped_packets), (None, None, 3));
+        assert_eq!((total.packets, total.raw_bytes, total.dropped_packets), (3, 36, 3));
+        assert_eq!(total.codecs.len(), 2);
+    }
+}

@@ -1,0 +1,36 @@
+//! From producers to the file.
+//!
+//! ```text
+//! producers ─▶ intake: numbers ─▶ dwell-encode ─▶ dwell-writer: order, batches ─▶ dwell-io ─▶ file
+//!                  └──▶ spill file ─▶ dwell-unspill ──┘
+//! ```
+
+mod batch;
+mod buffers;
+mod checkpoint;
+mod drops;
+mod error;
+mod failure;
+mod grant;
+mod intake;
+mod layout;
+mod memory;
+mod parcel;
+mod pipe;
+mod progress;
+mod queues;
+mod resume;
+mod sink;
+mod spill;
+mod submit;
+mod sync;
+mod tensor_stream;
+mod threads;
+pub(crate) mod tokens_file;
+mod worker;
+mod writer;
+
+pub use error::StreamError;
+pub use progress::{Resumed, StreamProgress, StreamSummary};
+pub use submit::{Elements, Handover, Room};
+pub use tensor_stream::TensorStream;

@@ -1,0 +1,308 @@
+//! The stream as its owner sees it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::checkpoint::{self, Checkpoint};
+use super::error::StreamError;
+use super::failure::Failure;
+use super::intake::{FlushPoint, Intake, IntakeState};
+use super::layout::Layout;
+use super::memory::Memory;
+use super::pipe::Pipe;
+use super::progress::{Resumed, StreamProgress, StreamSummary};
+use super::queues::{Queue, Reorder};
+use super::resume::{self, Restored};
+use super::sink::{Sink, Whole};
+use super::spill::Spill;
+use super::submit::{Elements, Given, Handover, Room};
+use super::sync::lock;
+use super::threads::Threads;
+use super::tokens_file;
+use crate::container::{IndexBuilder, MAX_TEXT_BYTES, read_at, schema_message};
+use crate::{Pressure, StreamOptions, TensorHead, TensorsError, TokenMark};
+
+/// A stream being written, from any number of threads.
+///
+/// Once something has gone wrong on the way to the file, every call says so; what was flushed before stays whole.
+/// Dropped, it ends like [`TensorStream::abandon`].
+pub struct TensorStream {
+    pipe: Arc<Pipe>,
+    /// `None` once it has ended.
+    threads: Option<Threads>,
+    checkpoint_path: PathBuf,
+    schema_crc32c: u32,
+    /// Held while a checkpoint is made, so that an older one never replaces a newer one.
+    checkpoint_turn: Mutex<()>,
+    began: Instant,
+}
+
+/// What a stream begins with.
+struct Beginning {
+    file: File,
+    schema: Vec<u8>,
+    index: IndexBuilder,
+    intake: IntakeState,
+    whole: Whole,
+}
+
+impl TensorStream {
+    /// Begins a stream. A file of that name, its checkpoint and its tokens are replaced.
+    pub fn create(path: &Path, options: StreamOptions) -> Result<Self, TensorsError> {
+        let (layout, checkpoint_path) = checked(path, &options)?;
+        let file = open_locked(path, true)?;
+        checkpoint::remove_if_there(&checkpoint_path)?;
+        checkpoint::remove_if_there(&tokens_file::tokens_path(path))?;
+        let schema = schema_message(&metadata(&options));
+        let written = file.set_len(0).and_then(|()| file.write_all_at(&schema, 0));
+        written.map_err(|error| TensorsError::from_io("beginning a tensor stream", path, error))?;
+        let whole = Whole { bytes: schema.len() as u64, parcels: 0, packets: 0 };
+        let beginning =
+            Beginning { file, schema, index: IndexBuilder::default(), intake: IntakeState::default(), whole };
+        Self::start(path, options, layout, checkpoint_path, beginning)
+    }
+
+    /// Goes on with a stream from its checkpoint; what lies behind it is cut away.
+    pub fn resume(path: &Path, options: StreamOptions) -> Result<(Self, Resumed), TensorsError> {
+        let (layout, checkpoint_path) = checked(path, &options)?;
+        let file = open_locked(path, false)?;
+        let Restored { index, schema_bytes, checkpoint, excess_bytes } =
+            resume::restore(path, &checkpoint_path, &options)?;
+        let cut = file.set_len(checkpoint.stream_bytes).and_then(|()| read_at(&file, 0, schema_bytes));
+        let schema = cut.map_err(|error| TensorsError::from_io("cutting a tensor stream", path, error))?;
+        let resumed = Resumed {
+            tokens: index.tokens.clone(),
+            packets: checkpoint.packets,
+            next_step: checkpoint.next_step,
+            trimmed_bytes: excess_bytes,
+        };
+        let intake = IntakeState::behind(&index, checkpoint.packets, checkpoint.next_step);
+        let whole = Whole { bytes: checkpoint.stream_bytes, parcels: 0, packets: index.packets.len() as u64 };
+        let beginning = Beginning { file, schema, index: index.into(), intake, whole };
+        Ok((Self::start(path, options, layout, checkpoint_path, beginning)?, resumed))
+    }
+
+    fn start(
+        path: &Path,
+        options: StreamOptions,
+        layout: Layout,
+        checkpoint_path: PathBuf,
+        beginning: Beginning,
+    ) -> Result<Self, TensorsError> {
+        let Beginning { file, schema, index, intake, whole } = beginning;
+        let spill = match options.pressure {
+            Pressure::Spill => {
+                let dir = options.spill_dir.clone().unwrap_or_else(|| folder_of(path).to_path_buf());
+                Some(Spill::create(&dir, options.max_spill_bytes)?)
+            }
+            Pressure::Block | Pressure::Drop => None,
+        };
+        let pipe = Arc::new(Pipe {
+            path: path.to_path_buf(),
+            memory: Memory::new(layout.tensors_bytes),
+            intake: Intake::new(intake),
+            work: Queue::new(),
+            spilled: Queue::new(),
+            spilled_waiting: AtomicU64::new(0),
+            spill,
+            reorder: Reorder::new(),
+            sink: Sink::new(path, file, options.direct_io, layout.chunk_bytes, whole),
+            failure: Failure::default(),
+            layout,
+            options,
+        });
+        let threads = Some(Threads::start(&pipe, index, whole)?);
+        let schema_crc32c = checkpoint::identity(&schema);
+        let checkpoint_turn = Mutex::default();
+        Ok(Self { pipe, threads, checkpoint_path, schema_crc32c, checkpoint_turn, began: Instant::now() })
+    }
+
+    /// Hands over a tensor; its elements are copied.
+    pub fn submit(&self, head: TensorHead, elements: &[u8]) -> Result<Handover, TensorsError> {
+        self.pipe.submit(head, Given::Slice(elements))
+    }
+
+    /// Hands over a tensor whose elements stay where they are until they are encoded or written.
+    pub fn submit_foreign(&self, head: TensorHead, elements: Box<dyn Elements>) -> Result<Handover, TensorsError> {
+        self.pipe.submit(head, Given::Foreign(elements))
+    }
+
+    /// Room for a tensor of so many bytes, to be filled in place. `None` if there is none within `patience`: ask again.
+    /// Under [`Pressure::Drop`] it comes at once, and means [`TensorStream::count_dropped`].
+    pub fn reserve(&self, bytes: usize, patience: Duration) -> Result<Option<Room>, TensorsError> {
+        self.pipe.reserve(bytes, patience)
+    }
+
+    /// Hands over a tensor that was filled into its room.
+    pub fn submit_room(&self, head: TensorHead, room: Room) -> Result<Handover, TensorsError> {
+        self.pipe.submit_room(head, room)
+    }
+
+    /// Counts a tensor as dropped, for a producer that got no room for it.
+    pub fn count_dropped(&self, head: &TensorHead) -> Result<Handover, TensorsError> {
+        let raw_bytes = head.raw_bytes().unwrap_or(u64::MAX);
+        self.pipe.count_dropped(head, usize::try_from(raw_bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Records that a token is complete: all tensors handed over so far belong to it or an earlier one.
+    pub fn record_token(&self, token_id: i64, token_text: &str) -> Result<TokenMark, TensorsError> {
+        if token_text.len() > MAX_TEXT_BYTES {
+            let reason = format!("a text of {} bytes, and at most {MAX_TEXT_BYTES} are possible", token_text.len());
+            return Err(TensorsError::UnfitTensor { name: format!("token {token_id}"), reason });
+        }
+        let token_text = token_text.to_owned();
+        self.pipe.record_token(|token_index, packet| TokenMark {
+            token_index,
+            token_id,
+            token_text,
+            packet,
+            timestamp_ns: monotonic_ns(),
+        })
+    }
+
+    /// Returns when all that was handed over so far is in the file.
+    pub fn flush(&self) -> Result<(), TensorsError> {
+        self.flush_to_point().map(|_| ())
+    }
+
+    fn flush_to_point(&self) -> Result<FlushPoint, TensorsError> {
+        let point = self.pipe.flush_point()?;
+        self.pipe.sink.wait_for(point.parcels, &self.pipe.failure)?;
+        Ok(point)
+    }
+
+    /// Makes all that was handed over so far durable, and leaves a checkpoint to resume from.
+    pub fn checkpoint(&self) -> Result<(), TensorsError> {
+        let _turn = lock(&self.checkpoint_turn);
+        let point = self.flush_to_point()?;
+        self.pipe.sink.sync()?;
+        // Set before the flush counts as done.
+        let stream_bytes = point.end.get().copied().ok_or(StreamError::Ended)?;
+        let counts = (point.packets, point.tokens, point.next_step);
+        let codec = self.pipe.options.codec.to_string();
+        Checkpoint::new(&self.pipe.path, stream_bytes, counts, codec, self.schema_crc32c).write(&self.checkpoint_path)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> StreamProgress {
+        let (memory_bytes, peak_memory_bytes, producers_waited) = self.pipe.memory.figures();
+        let fixed_bytes = self.pipe.layout.fixed_bytes;
+        let whole = self.pipe.sink.whole();
+        let intake = lock(&self.pipe.intake.state);
+        StreamProgress {
+            packets: intake.next_packet,
+            raw_bytes: intake.raw_bytes,
+            written_packets: whole.packets,
+            written_bytes: whole.bytes,
+            dropped_packets: intake.dropped_packets,
+            dropped_bytes: intake.dropped_bytes,
+            spilled_packets: intake.spilled_packets,
+            spilled_bytes: intake.spilled_bytes,
+            tokens: intake.tokens.len() as u64,
+            memory_bytes: memory_bytes + fixed_bytes,
+            peak_memory_bytes: peak_memory_bytes + fixed_bytes,
+            producers_waited,
+        }
+    }
+
+    /// Writes what is left and the index, and removes the checkpoint.
+    pub fn finish(mut self) -> Result<StreamSummary, TensorsError> {
+        let index = self.end()?;
+        self.seal(index)?;
+        checkpoint::remove_if_there(&self.checkpoint_path)?;
+        Ok(self.summary())
+    }
+
+    /// Writes what is left and keeps the checkpoint, for a producer that failed.
+    pub fn abandon(mut self) -> Result<StreamSummary, TensorsError> {
+        self.end()?;
+        self.pipe.sink.sync()?;
+        Ok(self.summary())
+    }
+
+    /// Lets everything arrive and ends the threads; also writes the tokens, because they are all known.
+    fn end(&mut self) -> Result<Option<IndexBuilder>, TensorsError> {
+        let flushed = self.flush();
+        let index = self.threads.take().and_then(Threads::end);
+        let tokens = lock(&self.pipe.intake.state);
+        let told = tokens_file::write(&self.pipe.path, &tokens.tokens, self.began.elapsed());
+        if flushed.is_err() {
+            // What could not be written is cut away; the first error is the one to tell.
+            let _ = self.pipe.sink.cut_to_whole();
+        }
+        flushed.and(told).map(|()| index)
+    }
+
+    /// Appends the index; without it, the stream stays one that can be resumed.
+    fn seal(&self, index: Option<IndexBuilder>) -> Result<(), TensorsError> {
+        let index = index.ok_or(StreamError::Ended)?;
+        let sealed = self.pipe.sink.append(&index.finish()).and_then(|()| self.pipe.sink.sync());
+        if sealed.is_err() {
+            let _ = self.pipe.sink.cut_to_whole();
+        }
+        sealed
+    }
+
+    fn summary(&self) -> StreamSummary {
+        StreamSummary {
+            progress: self.progress(),
+            duration: self.began.elapsed(),
+            used_direct_io: self.pipe.sink.uses_direct_io(),
+        }
+    }
+}
+
+impl Drop for TensorStream {
+    fn drop(&mut self) {
+        if self.threads.is_some() {
+            let _ = self.end();
+        }
+    }
+}
+
+fn checked(path: &Path, options: &StreamOptions) -> Result<(Layout, PathBuf), TensorsError> {
+    let layout = Layout::new(options)?;
+    let checkpoint_path = options.checkpoint_path.clone().unwrap_or_else(|| checkpoint::default_path(path));
+    if checkpoint_path == path || checkpoint_path == tokens_file::tokens_path(path) {
+        let reason = format!("{checkpoint_path:?}, and a file of its own is needed");
+        return Err(StreamError::UnfitOption { option: "checkpoint_path", reason }.into());
+    }
+    Ok((layout, checkpoint_path))
+}
+
+/// Opens the file so that nobody else writes it.
+fn open_locked(path: &Path, may_create: bool) -> Result<File, TensorsError> {
+    let opened = OpenOptions::new().read(true).write(true).create(may_create).truncate(false).open(path);
+    let file = opened.map_err(|error| TensorsError::from_io("opening a tensor stream for writing", path, error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StreamError::Busy { path: path.to_path_buf() }.into()),
+        Err(error) => Err(TensorsError::from_io("locking a tensor stream", path, error.into())),
+    }
+}
+
+/// What the file says about itself: what the caller says, and which clock its times are of.
+fn metadata(options: &StreamOptions) -> BTreeMap<String, String> {
+    let mut metadata = options.metadata.clone();
+    metadata.insert("dwell.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    metadata.insert("dwell.clock_anchor".to_owned(), format!("{unix_ns} at {}", monotonic_ns()));
+    metadata
+}
+
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
