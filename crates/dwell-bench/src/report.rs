@@ -19,8 +19,8 @@ pub(crate) struct Report {
 
 impl Report {
     /// Begins a folder for today and this machine.
-    pub(crate) fn begin(runs: &Path) -> anyhow::Result<Self> {
-        let dir = runs.join(format!("{}-{}", today(), machine::short_name()));
+    pub(crate) fn begin(runs: &Path, suffix: &str) -> anyhow::Result<Self> {
+        let dir = runs.join(format!("{}-{}{suffix}", today(), machine::short_name()));
         fs::create_dir_all(&dir).with_context(|| format!("making {dir:?}"))?;
         fs::write(dir.join("host.txt"), machine::describe()).context("writing host.txt")?;
         let mut raw = File::create(dir.join("raw.csv")).context("making raw.csv")?;
