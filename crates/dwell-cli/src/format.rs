@@ -13,6 +13,15 @@ pub(crate) fn totals(counts: &[(u64, &str)]) -> String {
     some.map(|(value, what)| format!("{} {what}", count(*value))).collect::<Vec<_>>().join(", ")
 }
 
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// `–` for what there is no figure of.
 pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
@@ -44,6 +53,14 @@ mod tests {
     fn counts_go_with_their_nouns() {
         assert_eq!((counted(1, "file"), counted(1_500, "run")), ("1 file".to_owned(), "1,500 runs".to_owned()));
         assert_eq!(totals(&[(3, "ok"), (0, "damaged"), (1, "unfinished")]), "3 ok, 1 unfinished");
+    }
+
+    #[test]
+    fn a_shell_takes_words_as_they_are_meant() {
+        assert_eq!(shell_word("l_out-3"), "l_out-3");
+        assert_eq!(shell_word("ffn_*"), "'ffn_*'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What Ctrl-C and SIGTERM do to `dwell run`.
+//! What Ctrl-C and SIGTERM do to `dwell run` and `dwell capture`.
 //!
 //! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
 //! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
@@ -27,6 +27,8 @@ enum Stage {
     },
     /// With the command that goes on with it.
     Experiment(String),
+    /// With what to do about the stream.
+    Capturing(Vec<String>),
 }
 
 /// Listens for signals from its making on.
@@ -67,6 +69,11 @@ impl Interruption {
         self.enter(Stage::Experiment(resume_command.to_owned()));
     }
 
+    /// From now on the first signal ends the worker of a capture after its token.
+    pub(crate) fn capture_begins(&self, hints: Vec<String>) {
+        self.enter(Stage::Capturing(hints));
+    }
+
     fn enter(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
@@ -76,7 +83,7 @@ impl Interruption {
         let failure = Failure::new("ended by the user");
         let is_first = !self.is_requested.swap(true, Ordering::Relaxed);
         let failure = match stage {
-            Stage::Recording(_) if is_first => return,
+            Stage::Recording(_) | Stage::Capturing(_) if is_first => return,
             Stage::Experiment(_) if is_first => {
                 return say(format_args!("\ninterrupted: ending the run that is going on; again to end at once\n"));
             }
@@ -85,6 +92,7 @@ impl Interruption {
             Stage::Recording(run) | Stage::Building { run, .. } => {
                 failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
             }
+            Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
             Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
             Stage::Preparing => failure,
         };

@@ -6,6 +6,8 @@
 
 mod aggregate_text;
 mod args;
+mod capture_text;
+mod capture_view;
 mod commands;
 mod experiment_file;
 mod experiment_view;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Capture(args) => commands::capture::run(&args),
         Command::Validate(args) => commands::validate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Analyse(args) => commands::analyse::run(&args),
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Relabel(args) => commands::relabel::run(&args),
         Command::Schema => commands::schema::run(),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Tensors { command } => commands::tensors::run(&command),
         Command::Model { command } => match command {
             ModelCommand::Pull(args) => commands::model_pull::run(&args),
             ModelCommand::Make(args) => commands::model_make::run(&args),
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         },
         Command::PlannedRun => commands::planned_run::run(),
         Command::Worker => return dwell_worker::run(),
+        Command::CaptureWorker => return dwell_worker::run_capture(),
     };
     result.unwrap_or_else(|error| messages::report(&error))
 }

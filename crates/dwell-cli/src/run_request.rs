@@ -7,7 +7,7 @@ use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_gguf::GgufFile;
 use dwell_run::{BuildOptions, RunRequest};
 
-use crate::args::{AutoSwitch, CollectorArg, RunArgs};
+use crate::args::{AutoSwitch, CollectorArg, GenerationArgs, RunArgs};
 use crate::messages::Failure;
 use crate::model_cache::Model;
 
@@ -30,15 +30,15 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
     }
     let sequences: Vec<i32> = (0..args.parallel.cast_signed()).collect();
     Ok(vec![
-        Action::Prompt { text: prompt(args)?, sequences: sequences.clone(), fill_to_tokens: None },
-        Action::Generate { max_tokens: args.max_tokens, sequences },
+        Action::Prompt { text: prompt(&args.generation)?, sequences: sequences.clone(), fill_to_tokens: None },
+        Action::Generate { max_tokens: args.generation.max_tokens, sequences },
     ])
 }
 
 /// The request for these actions on a model.
 pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &Model, file: &GgufFile) -> RunRequest {
     RunRequest {
-        job: Job { options: engine_options(args, model, file), actions },
+        job: Job { options: run_options(args, model, file), actions },
         model_id: model.id.clone(),
         is_traced: args.collect.contains(&CollectorArg::TensorOps),
         sample_interval_ms: args.collect.contains(&CollectorArg::Process).then_some(args.sample_interval_ms),
@@ -73,7 +73,11 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
-    // The job is sent as JSON, which has no other numbers than finite ones.
+    check_temperature(&args.generation)
+}
+
+/// The job is sent as JSON, which has no other numbers than finite ones.
+pub(crate) fn check_temperature(args: &GenerationArgs) -> Result<(), Failure> {
     if !args.temperature.is_finite() || args.temperature < 0.0 {
         let found = args.temperature;
         let failure =
@@ -96,7 +100,8 @@ fn actions_in(path: &Path) -> anyhow::Result<Vec<Action>> {
     Ok(actions)
 }
 
-fn prompt(args: &RunArgs) -> Result<String, Failure> {
+/// The prompt that is asked for.
+pub(crate) fn prompt(args: &GenerationArgs) -> Result<String, Failure> {
     let text = match (&args.prompt, &args.prompt_file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => prompt_in(path).map_err(|error| {
@@ -121,23 +126,31 @@ fn prompt_in(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptions {
-    let has_template = file.text("tokenizer.chat_template").is_some();
+fn run_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptions {
     EngineOptions {
-        model: model.path.clone(),
-        context_length: args.context_length,
-        threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
         batch_size: args.batch_size,
-        micro_batch_size: args.micro_batch_size.min(args.batch_size),
+        micro_batch_size: args.generation.micro_batch_size.min(args.batch_size),
         parallel: args.parallel,
         kv_unified: args.kv_unified,
+        context_shift: args.context_shift,
+        time_resolution: args.time_resolution,
+        ..engine_options(&args.generation, model, file)
+    }
+}
+
+/// How the engine is set up for one sequence.
+pub(crate) fn engine_options(args: &GenerationArgs, model: &Model, file: &GgufFile) -> EngineOptions {
+    let has_template = file.text("tokenizer.chat_template").is_some();
+    EngineOptions {
+        context_length: args.context_length,
+        threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
+        micro_batch_size: args.micro_batch_size,
         kv_type_k: args.kv_type_k.unwrap_or(args.kv_type),
         kv_type_v: args.kv_type_v.unwrap_or(args.kv_type),
         flash_attention: args.flash_attention.is_on(),
         mmap: args.mmap.is_on(),
         repack: args.repack.is_on(),
         full_window_cache: args.full_window_cache,
-        context_shift: args.context_shift,
         seed: args.seed,
         temperature: args.temperature,
         chat_template: match args.chat_template {
@@ -146,6 +159,6 @@ fn engine_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptio
             AutoSwitch::Off => false,
         },
         ignore_end: args.ignore_end,
-        time_resolution: args.time_resolution,
+        ..EngineOptions::new(model.path.clone())
     }
 }

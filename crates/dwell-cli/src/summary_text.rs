@@ -29,7 +29,8 @@ pub(crate) fn summary(run: &RunSummary) -> String {
     text
 }
 
-fn speed_line(generation: &dwell_run::Generation) -> String {
+/// How many tokens, and how fast.
+pub(crate) fn speed_line(generation: &dwell_run::Generation) -> String {
     let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
     format!(
         "prompt {} tokens at {}, generated {} tokens at {}",

@@ -53,6 +53,13 @@ impl Terminal {
         Self { is_quiet, tokens_max, load_bar: None, text_view: None, build_bar: None, has_open_line: false }
     }
 
+    /// Says how far something is, where there is a bar to say it at.
+    pub(crate) fn label(&self, label: String) {
+        if let Some(view) = &self.text_view {
+            view.set_label(label);
+        }
+    }
+
     /// Ends what is still shown.
     pub(crate) fn finish(&mut self) {
         self.load_bar.take().into_iter().chain(self.build_bar.take()).for_each(|bar| bar.finish_and_clear());

@@ -37,6 +37,11 @@ impl TextView {
         self.bar.inc(1);
     }
 
+    /// Says in front of the bar how far something is.
+    pub(crate) fn set_label(&self, label: String) {
+        self.bar.set_prefix(label);
+    }
+
     /// Leaves the text and takes the bar away.
     pub(crate) fn finish(self) {
         if !self.line.is_empty() {

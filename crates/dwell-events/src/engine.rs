@@ -89,6 +89,9 @@ pub struct EngineOptions {
     pub chat_template: bool,
     /// Whether generation goes on after an end-of-generation token.
     pub ignore_end: bool,
+    /// Whether the last layer and the logits are computed for every position of a prompt, not for its last one alone.
+    #[serde(default)]
+    pub all_positions: bool,
     /// How finely accesses are timed.
     pub time_resolution: TimeResolution,
 }
@@ -115,6 +118,7 @@ impl EngineOptions {
             temperature: 0.0,
             chat_template: false,
             ignore_end: false,
+            all_positions: false,
             time_resolution: TimeResolution::Op,
         }
     }

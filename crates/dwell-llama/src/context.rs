@@ -8,6 +8,7 @@ use llama_cpp_sys_2 as sys;
 
 use crate::batch::Batch;
 use crate::model::Model;
+use crate::tap::{TapSlot, on_tensor};
 use crate::{EngineError, Hooks, log, memory};
 
 /// How a computation ended that did not fail.
@@ -20,9 +21,10 @@ pub(crate) enum Decoded {
 }
 
 /// A context of a model; freed when dropped.
-#[derive(Debug)]
 pub(crate) struct Context<'model> {
     pointer: NonNull<sys::llama_context>,
+    /// Kept for llama.cpp, which calls it.
+    _tap: Option<TapSlot<'model>>,
     vocabulary_size: usize,
     is_shift_safe: bool,
     model: PhantomData<&'model Model>,
@@ -30,16 +32,26 @@ pub(crate) struct Context<'model> {
 
 impl<'model> Context<'model> {
     /// Makes a context.
-    pub(crate) fn new(model: &'model Model, options: &EngineOptions, hooks: Hooks) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        model: &'model Model,
+        options: &EngineOptions,
+        hooks: Hooks<'model>,
+    ) -> Result<Self, EngineError> {
         memory::check_blocks_fill_heads(model, options)?;
         memory::check_cache_fits(model, options)?;
         log::forget();
-        // SAFETY: the model is loaded and, by the lifetime, outlives the context.
-        let pointer = unsafe { sys::llama_init_from_model(model.as_ptr(), params(options, hooks)) };
+        let mut params = params(options, &hooks);
+        let tap = hooks.tap.map(TapSlot::new);
+        if let Some(tap) = &tap {
+            params.cb_eval = Some(on_tensor);
+            params.cb_eval_user_data = tap.as_data();
+        }
+        // SAFETY: the model is loaded and, by the lifetime, outlives the context; the tap is freed after it.
+        let pointer = unsafe { sys::llama_init_from_model(model.as_ptr(), params) };
         let pointer = NonNull::new(pointer).ok_or_else(|| EngineError::ContextRefused { reason: log::reason() })?;
         let vocabulary_size = model.vocabulary_size() as usize;
         let is_shift_safe = is_shift_safe(model, options);
-        let context = Context { pointer, vocabulary_size, is_shift_safe, model: PhantomData };
+        let context = Context { pointer, _tap: tap, vocabulary_size, is_shift_safe, model: PhantomData };
         context.check_generates(options)?;
         Ok(context)
     }
@@ -155,7 +167,7 @@ fn is_shift_safe(model: &Model, options: &EngineOptions) -> bool {
     options.kv_type_k == KvType::F16 || has_mixing && has_whole_heads
 }
 
-fn params(options: &EngineOptions, hooks: Hooks) -> sys::llama_context_params {
+fn params(options: &EngineOptions, hooks: &Hooks<'_>) -> sys::llama_context_params {
     let threads = options.threads.cast_signed();
     // SAFETY: has no preconditions.
     let mut params = unsafe { sys::llama_context_default_params() };

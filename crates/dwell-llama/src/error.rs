@@ -73,6 +73,14 @@ pub enum EngineError {
         /// Position after the last; below 0 for the end.
         to: i32,
     },
+    /// Who looks at the tensors cannot do what it was asked for.
+    #[error("{message}")]
+    TapRefused {
+        /// What was being done, found, needed.
+        message: String,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
     /// The model file cannot be read.
     #[error("opening the model: {source}: {path:?}")]
     ModelUnreadable {

@@ -35,6 +35,7 @@ impl Hint for EngineError {
                 "use a larger --context-length or a shorter prompt".into(),
                 "--context-shift does not help: a prompt has to fit as a whole".into(),
             ],
+            EngineError::TapRefused { hints, .. } => hints.clone(),
             EngineError::NothingToContinue { .. } => one("put a prompt for this sequence before the generation"),
             EngineError::ShiftUnsupported { .. } => vec![
                 "if the keys are quantised: --kv-type-k f16".into(),

@@ -9,7 +9,7 @@ use llama_cpp_sys_2 as sys;
 
 use crate::model::Model;
 use crate::session::{Session, Totals};
-use crate::{EngineError, Hooks, JobObserver, check};
+use crate::{EngineError, Hooks, JobObserver, TensorTap, check, trial};
 
 /// The crate that llama.cpp comes with; its version is pinned in the workspace.
 const BINDINGS: &str = "llama-cpp-sys-2 0.1.160";
@@ -20,7 +20,7 @@ const BINDINGS: &str = "llama-cpp-sys-2 0.1.160";
 /// the actions tell, the teardown phase, and [`EngineEvent::Finished`] once context and model are freed. An
 /// interruption ends the actions early and is no error. After an error the teardown phase still comes, the end
 /// does not; a job that is refused before loading tells nothing.
-pub fn run_job(job: &Job, hooks: Hooks, observer: &mut dyn JobObserver) -> Result<(), EngineError> {
+pub fn run_job(job: &Job, hooks: Hooks<'_>, observer: &mut dyn JobObserver) -> Result<(), EngineError> {
     check::check_job(job)?;
     begin(Phase::WeightLoad, observer);
     let totals = match Model::load(&job.options, observer) {
@@ -42,10 +42,12 @@ pub fn run_job(job: &Job, hooks: Hooks, observer: &mut dyn JobObserver) -> Resul
 fn run_with_model(
     model: &Model,
     job: &Job,
-    hooks: Hooks,
+    hooks: Hooks<'_>,
     observer: &mut dyn JobObserver,
 ) -> Result<Totals, EngineError> {
-    let mut session = Session::new(model, &job.options, hooks);
+    // A tap for as long as this model lives, which may be shorter than what was given.
+    let tap = hooks.tap.map(|tap| -> &mut dyn TensorTap { tap });
+    let mut session = begin_session(model, job, Hooks { tap, ..hooks });
     let result = match &mut session {
         Ok(session) => session.run(&job.actions, observer).map(|()| session.totals),
         Err(_) => Ok(Totals::default()),
@@ -56,12 +58,24 @@ fn run_with_model(
     result
 }
 
+/// Lets the tap know what it will see, and makes the context.
+fn begin_session<'job>(
+    model: &'job Model,
+    job: &'job Job,
+    mut hooks: Hooks<'job>,
+) -> Result<Session<'job>, EngineError> {
+    if let Some(tap) = &mut hooks.tap {
+        tap.begin(&trial::graphs(model, &job.options)?)?;
+    }
+    Session::new(model, &job.options, hooks)
+}
+
 fn begin(phase: Phase, observer: &mut dyn JobObserver) {
     observer.event(EngineEvent::PhaseBegins { phase });
 }
 
 /// Version of the runtime.
-pub(crate) fn runtime() -> String {
+pub fn runtime() -> String {
     // SAFETY: has no preconditions.
     let (llama, ggml) = unsafe { (sys::llama_version(), sys::ggml_version()) };
     format!("llama.cpp {}, ggml {} ({BINDINGS})", static_text(llama), static_text(ggml))

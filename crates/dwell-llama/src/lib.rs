@@ -22,7 +22,9 @@ mod prompt;
 mod sampler;
 mod sequence;
 mod session;
+mod tap;
 mod tokenizer;
+mod trial;
 mod utf8;
 
 use std::ffi::c_void;
@@ -31,7 +33,8 @@ use std::ptr;
 use dwell_events::engine::EngineEvent;
 
 pub use error::EngineError;
-pub use job::run_job;
+pub use job::{run_job, runtime};
+pub use tap::{DIMENSIONS, GraphNode, GraphTensor, TensorTap, TrialGraphs};
 
 /// What a run of a job tells the outside; called on the thread that computes.
 ///
@@ -50,16 +53,17 @@ pub trait JobObserver {
 ///
 /// Whoever sets `after_node` vouches that it may be called with `after_node_data` until the job ends, on the
 /// thread that runs the job, and that it does not panic.
-#[derive(Clone, Copy, Debug)]
-pub struct Hooks {
+pub struct Hooks<'job> {
     /// Called after each executed graph node; `true` ends the job as an interruption does.
     pub after_node: Option<unsafe extern "C" fn(*mut c_void) -> bool>,
     /// Given to `after_node`.
     pub after_node_data: *mut c_void,
+    /// Looks at tensors while they are computed. Its presence costs a trial with the model before the job begins.
+    pub tap: Option<&'job mut dyn TensorTap>,
 }
 
-impl Default for Hooks {
-    fn default() -> Hooks {
-        Hooks { after_node: None, after_node_data: ptr::null_mut() }
+impl Default for Hooks<'_> {
+    fn default() -> Self {
+        Hooks { after_node: None, after_node_data: ptr::null_mut(), tap: None }
     }
 }

@@ -157,7 +157,7 @@ impl Session<'_> {
             for (index, position) in (queue.computed..end).zip(positions) {
                 let is_last = index + 1 == queue.tokens.len();
                 let token = BatchToken { id: queue.tokens[index], position, sequence };
-                let batch_index = self.batch.push(token, is_last);
+                let batch_index = self.batch.push(token, is_last || self.options.all_positions);
                 if is_last {
                     outputs.push(Output { batch_index, sequence });
                 }

@@ -61,7 +61,7 @@ impl<'model> Session<'model> {
     pub(crate) fn new(
         model: &'model Model,
         options: &'model EngineOptions,
-        hooks: Hooks,
+        hooks: Hooks<'model>,
     ) -> Result<Session<'model>, EngineError> {
         let context = Context::new(model, options, hooks)?;
         Ok(Session {

@@ -161,7 +161,8 @@ unsafe extern "C" fn count_call(data: *mut c_void) -> bool {
 fn run_hooked(calls: &mut HookCalls, generated: u32) -> Told {
     let model = TestModel::new();
     let mut told = Told::default();
-    let hooks = Hooks { after_node: Some(count_call), after_node_data: std::ptr::from_mut(calls).cast() };
+    let hooks =
+        Hooks { after_node: Some(count_call), after_node_data: std::ptr::from_mut(calls).cast(), ..Hooks::default() };
     let actions = vec![prompt(TEXT, &[0]), generate(generated, &[0])];
     run_job(&Job { options: model.options(), actions }, hooks, &mut told).unwrap();
     told

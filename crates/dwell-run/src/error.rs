@@ -81,6 +81,19 @@ pub enum RunError {
         run: PathBuf,
     },
 
+    /// A capture ended before it was done; what was flushed is whole.
+    #[error("the capture stopped: {reason}; {kept}: {path:?}")]
+    CaptureStopped {
+        /// Why.
+        reason: String,
+        /// What the stream holds, in words.
+        kept: String,
+        /// The stream.
+        path: PathBuf,
+        /// What to do about the cause and the stream.
+        hints: Vec<String>,
+    },
+
     /// There is nothing that a run could be finished from.
     #[error("recovering found no raw/{}, which every recording begins with: {run:?}", RunRecord::FILE_NAME)]
     NothingRecorded {
@@ -158,7 +171,9 @@ impl Hint for RunError {
     fn hints(&self) -> Vec<String> {
         match self {
             RunError::Store(error) => error.hints(),
-            RunError::Engine { hints, .. } | RunError::Labelling { hints, .. } => hints.clone(),
+            RunError::Engine { hints, .. }
+            | RunError::Labelling { hints, .. }
+            | RunError::CaptureStopped { hints, .. } => hints.clone(),
             RunError::NotBegun { source, results } => hints_before_anything_was_written(source, results),
             RunError::RecordingStopped { source, run } => hints_to_recover(source.hints(), run),
             RunError::BuildingStopped { source, run } => match **source {
@@ -208,7 +223,7 @@ fn can_pass(error: &StoreError) -> bool {
     )
 }
 
-fn hints_after_signal(signal: Option<i32>) -> Vec<String> {
+pub(crate) fn hints_after_signal(signal: Option<i32>) -> Vec<String> {
     const SIGKILL: i32 = Signal::KILL.as_raw();
     match signal {
         Some(SIGKILL) => vec![

@@ -12,6 +12,7 @@
 
 mod build;
 mod build_options;
+mod capture;
 mod discard;
 mod error;
 mod experiment_run;
@@ -36,6 +37,7 @@ mod worker_process;
 
 pub use build::{BuiltRun, analyse_run, build_run};
 pub use build_options::{BuildOptions, DEFAULT_BINS};
+pub use capture::{CaptureListener, CaptureReport, capture};
 pub use discard::discard_run;
 pub use error::RunError;
 pub use experiment_run::ExperimentRun;

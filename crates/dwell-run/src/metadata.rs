@@ -246,7 +246,10 @@ fn table_facts(rows: &BTreeMap<&'static str, u64>, trace_basis: &'static str) ->
 }
 
 impl Generation {
-    fn of((prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64), decoded_tokens: u64) -> Self {
+    pub(crate) fn of(
+        (prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64),
+        decoded_tokens: u64,
+    ) -> Self {
         let rate = |tokens: u64, ns: u64| (ns > 0).then(|| tokens as f64 * 1e9 / ns as f64);
         Self {
             prompt_tokens,

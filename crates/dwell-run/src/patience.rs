@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::RunListener;
 use crate::worker_process::WorkerProcess;
 
 /// How long a worker may take to make its ring; under an instruction-level tracer it is slow.
@@ -22,24 +21,19 @@ impl Patience {
         Self { started_at: Instant::now(), interrupted_at: None }
     }
 
-    /// To be called now and then while the worker runs.
-    pub(crate) fn look(
-        &mut self,
-        worker: &mut WorkerProcess,
-        has_begun: bool,
-        is_interrupted: bool,
-        listener: &mut dyn RunListener,
-    ) {
-        if is_interrupted && self.interrupted_at.is_none() {
+    /// To be called now and then while the worker runs; says whether an interruption was passed on just now.
+    pub(crate) fn look(&mut self, worker: &mut WorkerProcess, has_begun: bool, is_interrupted: bool) -> bool {
+        let is_news = is_interrupted && self.interrupted_at.is_none();
+        if is_news {
             self.interrupted_at = Some(Instant::now());
             // A terminal signals both processes, other senders only this one; a second signal does the worker no harm.
             worker.interrupt();
-            listener.interrupted();
         }
         if self.interrupted_at.is_some_and(|at| at.elapsed() >= LONGEST_STOP) {
             worker.kill_because(format!("it had not stopped {} s after the interruption", LONGEST_STOP.as_secs()));
         } else if !has_begun && self.started_at.elapsed() >= LONGEST_START {
             worker.kill_because(format!("it had not begun after {} s", LONGEST_START.as_secs()));
         }
+        is_news
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_events::engine::{EngineEvent, StopReason};
-use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
+use dwell_ggml::ring::{self, DEFAULT_CAPACITY_BYTES};
 use dwell_ggml::wire::{Frame, Kind};
 use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
 use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
@@ -195,13 +195,15 @@ impl<'a> Session<'a> {
             if has_ended {
                 return self.judge(worker, interrupted.load(Ordering::Relaxed));
             }
-            patience.look(worker, self.recording.is_some(), interrupted.load(Ordering::Relaxed), listener);
+            if patience.look(worker, self.recording.is_some(), interrupted.load(Ordering::Relaxed)) {
+                listener.interrupted();
+            }
             thread::sleep(POLL_INTERVAL);
         }
     }
 
     fn open_ring(&mut self, worker: &WorkerProcess) -> Result<(), RunError> {
-        let path = worker.ring_path();
+        let path = self.run.raw().join(ring::file_name(worker.pid()));
         if self.recording.is_none() && path.exists() {
             self.recording = Some(Recording::begin(&path, &self.run.raw_stream(TENSOR_OPS_STREAM))?);
         }

@@ -1,18 +1,20 @@
 //! The worker as a child process.
 
 use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 
+use dwell_capture::CaptureJob;
 use dwell_events::engine::Job;
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, UNTRACED_VARIABLE, ring};
+use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, UNTRACED_VARIABLE};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 
 use crate::RunError;
 
-/// What the worker writes to standard error goes here, in `raw/`.
+/// What the worker of a run writes to standard error goes here, in `raw/`.
 const WORKER_LOG_NAME: &str = "worker.log";
 /// Set to anything but 0 or nothing, makes the runtime talk; then its words go to the terminal instead.
 const RUNTIME_LOG_VARIABLE: &str = "DWELL_LLAMA_LOG";
@@ -23,7 +25,7 @@ const LOG_LINES_SHOWN: usize = 5;
 ///
 /// The binary itself is the worker, with a hidden command; tests may put something else in its place, such as the same
 /// binary under an instruction-level tracer.
-pub(crate) fn worker_command() -> Result<Command, RunError> {
+fn worker_command(hidden_command: &str) -> Result<Command, RunError> {
     let program = std::env::current_exe().map_err(|source| RunError::Spawn { source })?;
     let wrapper = std::env::var("DWELL_WORKER_WRAPPER").unwrap_or_default();
     let mut words = wrapper.split_whitespace();
@@ -35,46 +37,62 @@ pub(crate) fn worker_command() -> Result<Command, RunError> {
         }
         None => Command::new(&program),
     };
-    command.arg("worker");
+    command.arg(hidden_command);
     Ok(command)
 }
 
 /// A running worker; it does not outlive this value.
 pub(crate) struct WorkerProcess {
     child: Child,
-    raw_dir: PathBuf,
+    /// What it writes to standard error, unless that goes to the terminal.
+    log: Option<File>,
     status: Option<ExitStatus>,
     /// Why it had to be ended, if it had.
     ended_because: Option<String>,
 }
 
 impl WorkerProcess {
-    /// Starts the worker and gives it its job.
+    /// Starts the worker of a run and gives it its job.
     pub(crate) fn start(job: &Job, is_traced: bool, raw_dir: &Path) -> Result<Self, RunError> {
-        let spawn_error = |source| RunError::Spawn { source };
-        let log = worker_log(raw_dir).map_err(spawn_error)?;
-        let mut command = worker_command()?;
-        command
-            .env(RING_DIR_VARIABLE, raw_dir)
-            .env(OBSERVER_PID_VARIABLE, std::process::id().to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log);
+        let mut command = worker_command("worker")?;
+        command.env(RING_DIR_VARIABLE, raw_dir).stdout(Stdio::null());
         if !is_traced {
             command.env(UNTRACED_VARIABLE, "1");
         }
+        let log_path = raw_dir.join(WORKER_LOG_NAME);
+        let make_log = || File::options().read(true).write(true).create(true).truncate(true).open(log_path);
+        Self::spawn(command, job, make_log)
+    }
+
+    /// Starts the worker of a capture and gives it its job; it reports on its standard output.
+    pub(crate) fn start_capture(job: &CaptureJob) -> Result<(Self, ChildStdout), RunError> {
+        let mut command = worker_command("capture-worker")?;
+        command.stdout(Stdio::piped());
+        let mut worker = Self::spawn(command, job, tempfile::tempfile)?;
+        let no_pipe = || RunError::Spawn { source: io::Error::other("it has no standard output") };
+        let stdout = worker.child.stdout.take().ok_or_else(no_pipe)?;
+        Ok((worker, stdout))
+    }
+
+    fn spawn(
+        mut command: Command,
+        job: &impl Serialize,
+        make_log: impl FnOnce() -> io::Result<File>,
+    ) -> Result<Self, RunError> {
+        let spawn_error = |source| RunError::Spawn { source };
+        let log = if is_log_shown() { None } else { Some(make_log().map_err(spawn_error)?) };
+        let stderr = log.as_ref().map_or(Ok(Stdio::inherit()), |log| log.try_clone().map(Stdio::from));
+        command
+            .env(OBSERVER_PID_VARIABLE, std::process::id().to_string())
+            .stdin(Stdio::piped())
+            .stderr(stderr.map_err(spawn_error)?);
         let mut child = command.spawn().map_err(spawn_error)?;
         give_job(&mut child, job);
-        Ok(Self { child, raw_dir: raw_dir.to_owned(), status: None, ended_because: None })
+        Ok(Self { child, log, status: None, ended_because: None })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
-    }
-
-    /// The ring that the worker makes.
-    pub(crate) fn ring_path(&self) -> PathBuf {
-        self.raw_dir.join(ring::file_name(self.pid()))
     }
 
     /// Whether it has ended.
@@ -83,6 +101,13 @@ impl WorkerProcess {
             self.status = self.child.try_wait().ok().flatten();
         }
         self.status.is_some()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        if !self.has_ended() {
+            self.status = self.child.wait().ok();
+        }
     }
 
     /// Asks it to end after what it is computing.
@@ -97,7 +122,7 @@ impl WorkerProcess {
     pub(crate) fn kill(&mut self) {
         if !self.has_ended() {
             let _ = self.child.kill();
-            self.status = self.child.wait().ok();
+            self.wait();
         }
     }
 
@@ -136,8 +161,12 @@ impl WorkerProcess {
 
     /// The end of its log, as the tail of a sentence.
     pub(crate) fn last_words(&self) -> String {
-        let log = std::fs::read(self.raw_dir.join(WORKER_LOG_NAME)).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
+        let mut bytes = Vec::new();
+        if let Some(mut log) = self.log.as_ref() {
+            // What cannot be read is not there to be shown.
+            let _ = log.rewind().and_then(|()| log.read_to_end(&mut bytes));
+        }
+        let log = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         match &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..] {
             [] => String::new(),
@@ -152,13 +181,13 @@ impl Drop for WorkerProcess {
     }
 }
 
-fn worker_log(raw_dir: &Path) -> std::io::Result<Stdio> {
-    let is_wanted = std::env::var_os(RUNTIME_LOG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
-    if is_wanted { Ok(Stdio::inherit()) } else { Ok(File::create(raw_dir.join(WORKER_LOG_NAME))?.into()) }
+/// Whether what the worker says goes to the terminal.
+fn is_log_shown() -> bool {
+    std::env::var_os(RUNTIME_LOG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// Writes the job on a thread of its own: a worker that does not read a long one must not hold up the observer.
-fn give_job(child: &mut Child, job: &Job) {
+fn give_job(child: &mut Child, job: &impl Serialize) {
     let text = serde_json::to_vec(job).expect("a job has no maps with keys other than text");
     if let Some(mut stdin) = child.stdin.take() {
         // A worker that died already is found by its exit status.

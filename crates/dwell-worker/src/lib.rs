@@ -2,8 +2,10 @@
 //!
 //! The observer starts it as a child of the same binary, so that observer and observed are two processes and the death
 //! of either loses nothing that the other has. It reads a [`Job`] as JSON from standard input and reports through the
-//! recorder's ring; it writes nothing to standard output.
+//! recorder's ring; it writes nothing to standard output. The worker of a capture reads a
+//! [`CaptureJob`](dwell_capture::CaptureJob) and reports on standard output.
 
+mod capture;
 mod linked;
 
 use std::io::{Read, Write};
@@ -17,12 +19,22 @@ use dwell_events::engine::{EngineEvent, Job, TimeResolution};
 use dwell_ggml::ring::{DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, process_exists};
 use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution, UNTRACED_VARIABLE};
 use dwell_llama::{Hooks, JobObserver};
+use serde::de::DeserializeOwned;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// Runs the job on standard input and returns the exit code of the process.
 pub fn run() -> ExitCode {
-    match die_with_the_observer().and_then(|()| run_job_from_stdin()) {
+    work(run_job_from_stdin)
+}
+
+/// Does the capture on standard input and returns the exit code of the process.
+pub fn run_capture() -> ExitCode {
+    work(capture::run_from_stdin)
+}
+
+fn work(task: fn() -> Result<(), String>) -> ExitCode {
+    match die_with_the_observer().and_then(|()| task()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // The log may be on the disk that is full.
@@ -49,10 +61,15 @@ fn variable(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|_| format!("the variable {name} is not set"))
 }
 
-fn run_job_from_stdin() -> Result<(), String> {
+/// What the observer wants.
+fn job_on_stdin<J: DeserializeOwned>() -> Result<J, String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|error| format!("reading the job: {error}"))?;
-    let job: Job = serde_json::from_str(&text).map_err(|error| format!("reading the job: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("reading the job: {error}"))
+}
+
+fn run_job_from_stdin() -> Result<(), String> {
+    let job: Job = job_on_stdin()?;
     let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
     let recorder = start_recorder(&job, is_traced)?;
     let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };

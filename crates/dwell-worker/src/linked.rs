@@ -58,9 +58,9 @@ pub(crate) fn api() -> Api {
 }
 
 /// Turns the recording of graphs on and gives what the engine must call.
-pub(crate) fn record_graphs() -> Hooks {
+pub(crate) fn record_graphs() -> Hooks<'static> {
     IS_RECORDING.store(true, Ordering::Relaxed);
-    Hooks { after_node: Some(after_node), after_node_data: std::ptr::null_mut() }
+    Hooks { after_node: Some(after_node), ..Hooks::default() }
 }
 
 /// ggml's abort callback: called after each executed node; false means "go on".

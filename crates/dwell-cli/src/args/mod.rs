@@ -1,23 +1,31 @@
 //! What can be typed.
 
+mod capture;
 mod doctor;
 mod experiment;
 mod export;
+mod generation;
 mod model;
 mod relabel;
 mod results;
 mod run;
+mod tensors;
 mod values;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use capture::CaptureArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportFormatArg};
+pub(crate) use generation::GenerationArgs;
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
 pub(crate) use run::{MetricsArgs, RunArgs};
+pub(crate) use tensors::{
+    PacketDType, TensorsCommand, TensorsConvertArgs, TensorsDiffArgs, TensorsExportArgs, TensorsFileArgs, TensorsForm,
+};
 pub(crate) use values::{AutoSwitch, CollectorArg, EngineArg, Switch, one_of};
 
 const EXAMPLES: &str = "\
@@ -35,6 +43,9 @@ Examples:
   dwell run --config config/kv_cache_study.yaml
   dwell run --config config/kv_cache_study.yaml --resume
 
+  # What every layer computes while the model answers, in a file for pyarrow, polars, DuckDB and PyTorch
+  dwell capture --prompt \"Once upon a time\" -o gen.tensors
+
   # A model without a network: random weights of a chosen shape
   dwell model make tiny.gguf --layers 2 --embedding 64 && dwell run --model tiny.gguf";
 
@@ -50,6 +61,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a model and record every access to its weights, KV cache and activations.
     Run(Box<RunArgs>),
+    /// Run a model and store chosen activations in a tensor stream.
+    Capture(Box<CaptureArgs>),
     /// Check an experiment file, and whether its experiment can be run here.
     Validate(ExperimentArgs),
     /// List every run of an experiment, with the time and space that it takes.
@@ -68,6 +81,11 @@ pub(crate) enum Command {
     Schema,
     /// Try what can be observed on this machine, and say what would enable the rest.
     Doctor(DoctorArgs),
+    /// Describe, check, mend, convert and compare tensor streams.
+    Tensors {
+        #[command(subcommand)]
+        command: TensorsCommand,
+    },
     /// Get, make and describe model files.
     Model {
         #[command(subcommand)]
@@ -76,6 +94,9 @@ pub(crate) enum Command {
     /// The process that runs the model; started by `dwell run`.
     #[command(hide = true)]
     Worker,
+    /// The process that runs the model and writes the stream; started by `dwell capture`.
+    #[command(hide = true)]
+    CaptureWorker,
     /// The process that observes one run of an experiment; started by `dwell run --config`.
     #[command(hide = true)]
     PlannedRun,

@@ -8,7 +8,7 @@ use dwell_experiment::{ExperimentDir, ExperimentSummary, Resumable, Setup, execu
 use crate::args::RunArgs;
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
-use crate::format::count;
+use crate::format::{count, shell_word};
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::{print_result, say};
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
 
 /// The command that goes on with what this one began.
 fn resume_command(args: &RunArgs, config: &Path) -> String {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let quoted = |path: &Path| shell_word(&path.display().to_string());
     let mut command = format!("dwell run --config {} --resume", quoted(config));
     if let Some(output) = &args.output {
         command.push_str(&format!(" --output {}", quoted(output)));

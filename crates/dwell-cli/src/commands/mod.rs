@@ -2,6 +2,7 @@
 
 pub(crate) mod analyse;
 mod analyse_tree;
+pub(crate) mod capture;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod export;
@@ -15,6 +16,13 @@ mod recover_tree;
 pub(crate) mod relabel;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod tensors;
+mod tensors_convert;
+mod tensors_diff;
+mod tensors_info;
+mod tensors_recover;
+mod tensors_stats;
+mod tensors_verify;
 pub(crate) mod validate;
 pub(crate) mod verify;
 mod verify_tree;

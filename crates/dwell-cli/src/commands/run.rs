@@ -23,13 +23,17 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let EngineArg::LlamaCpp = args.engine;
     let interruption = Interruption::listen()?;
     let actions = run_request::actions(args)?;
-    let model = model_cache::resolve(args.model.as_deref())?;
+    let model = model_cache::resolve(args.generation.model.as_deref())?;
     let file = model_file::open_to_run(&model.path)?;
     let mut request = run_request::request(args, actions, &model, &file);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let results = args.output.clone().unwrap_or_else(|| PathBuf::from("results"));
-    let one =
-        OneRun { results: &results, is_quiet: args.json, tokens_max: args.max_tokens, interruption: &interruption };
+    let one = OneRun {
+        results: &results,
+        is_quiet: args.json,
+        tokens_max: args.generation.max_tokens,
+        interruption: &interruption,
+    };
     if args.measure_slowdown {
         request.untraced = Some(one.run_untraced(&request, &format!("{run_id}{UNTRACED_SUFFIX}"))?);
     }

@@ -65,7 +65,7 @@ fn the_hint_goes_on_with_the_same_results() {
     let lab = lab_with_a_run_that_fails_midway();
     let output = lab.output(&["run", "--config", "fails.yaml", "-o", "it's here", "--measure-slowdown"]);
     let said = text_of(&output);
-    let command = r"`dwell run --config 'fails.yaml' --resume --output 'it'\''s here' --measure-slowdown`";
+    let command = r"`dwell run --config fails.yaml --resume --output 'it'\''s here' --measure-slowdown`";
     assert!(said.contains(command), "{said}");
 }
 

@@ -1,0 +1,35 @@
+//! Which tensors of a model are captured, which part of them, and how they get into a stream.
+//!
+//! ```text
+//! engine: graphs ─▶ Selection ─▶ Capturer ─▶ TensorStream
+//!         tensors ──────────────▶    │
+//!         tokens ───────────────▶    └──▶ CaptureEvent ─▶ whoever asked for it
+//! ```
+//!
+//! Knows no engine: one tells of its tensors as [`Node`]s and gives their memory when they are computed.
+
+#![forbid(unsafe_code)]
+
+mod capturer;
+mod error;
+mod event;
+mod gather;
+mod group;
+mod job;
+mod layers;
+mod listed;
+mod node;
+mod selection;
+mod slice;
+
+pub use capturer::{Capturer, GenerationEnd};
+pub use error::CaptureError;
+pub use event::{CaptureCounts, CaptureEvent};
+pub use gather::Strided;
+pub use group::Group;
+pub use job::{CaptureJob, CaptureOutput, model_fingerprint};
+pub use layers::{Layers, UnreadableLayers};
+pub use listed::{Length, ListedTensor, listed};
+pub use node::{DIMENSIONS, NameParts, Names, Node};
+pub use selection::{CapturedPhase, Selection, shape_text};
+pub use slice::{Slice, Taken, UnreadableSlice};

@@ -1,0 +1,74 @@
+//! A capture on the terminal while it goes on.
+
+use std::time::Instant;
+
+use dwell_capture::{CaptureCounts, CaptureEvent};
+use dwell_run::{CaptureListener, RunListener};
+
+use crate::format::{bytes, count, counted};
+use crate::output::say;
+use crate::terminal::Terminal;
+
+/// Shows the generated text, and how much was captured.
+pub(crate) struct CaptureView {
+    terminal: Terminal,
+    is_quiet: bool,
+    begun_at: Instant,
+}
+
+impl CaptureView {
+    /// `is_quiet` leaves out everything, for programs that read the result.
+    pub(crate) fn new(is_quiet: bool, tokens_max: u64) -> Self {
+        Self { terminal: Terminal::new(is_quiet, tokens_max), is_quiet, begun_at: Instant::now() }
+    }
+
+    /// Ends what is still shown.
+    pub(crate) fn finish(&mut self) {
+        self.terminal.finish();
+    }
+
+    fn begun(&mut self, tensors: usize, unstorable: &[String], resumed_packets: u64) {
+        self.begun_at = Instant::now();
+        if self.is_quiet {
+            return;
+        }
+        say(format_args!("capturing {}\n", counted(tensors as u64, "tensor")));
+        if let Some(first) = unstorable.first() {
+            let number = counted(unstorable.len() as u64, "tensor");
+            say(format_args!("note: {number} cannot be stored element by element, such as {first}\n"));
+        }
+        if resumed_packets > 0 {
+            say(format_args!("going on after {}, generating them again first\n", counted(resumed_packets, "packet")));
+        }
+    }
+
+    fn label(&self, counts: &CaptureCounts) -> String {
+        let rate = counts.raw_bytes as f64 / self.begun_at.elapsed().as_secs_f64().max(1e-3);
+        let mut label =
+            format!("{} packets, {}, {}/s", count(counts.packets), bytes(counts.raw_bytes), bytes(rate as u64));
+        if counts.dropped_packets > 0 {
+            label.push_str(&format!(", {} dropped", count(counts.dropped_packets)));
+        }
+        label
+    }
+}
+
+impl CaptureListener for CaptureView {
+    fn event(&mut self, event: &CaptureEvent) {
+        match event {
+            CaptureEvent::Engine { event } => self.terminal.engine_event(event),
+            CaptureEvent::Begun { tensors, unstorable, resumed_packets, .. } => {
+                self.begun(tensors.len(), unstorable, *resumed_packets);
+            }
+            CaptureEvent::Progress { counts } => self.terminal.label(self.label(counts)),
+            CaptureEvent::Graph { .. } | CaptureEvent::Ended { .. } => {}
+        }
+    }
+
+    fn interrupted(&mut self) {
+        if !self.is_quiet {
+            self.finish();
+            say(format_args!("interrupted: closing the stream with what there is; again to end at once\n"));
+        }
+    }
+}

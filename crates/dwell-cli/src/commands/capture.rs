@@ -1,0 +1,184 @@
+//! `dwell capture`: runs a model in a worker and stores chosen activations.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use dwell_capture::{CaptureJob, CaptureOutput, CapturedPhase, Layers, Selection, Slice, model_fingerprint};
+use dwell_codec::Codec;
+use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_run::{CaptureReport, capture};
+use dwell_tensors::TensorFile;
+
+use crate::args::CaptureArgs;
+use crate::capture_text::{CaptureSummary, list_text};
+use crate::capture_view::CaptureView;
+use crate::format::shell_word;
+use crate::interruption::Interruption;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
+use crate::model_cache::Model;
+use crate::output::{print_result, say};
+use crate::{model_cache, model_file, run_request};
+
+pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    let interruption = Interruption::listen()?;
+    run_request::check_temperature(&args.generation)?;
+    let selection = selection(args)?;
+    let codec: Codec = args.codec.parse().map_err(hinted)?;
+    let prompt = run_request::prompt(&args.generation)?;
+    let begin = match &args.output {
+        Some(output) if !args.list => Some(how_to_begin(output, args)?),
+        _ => None,
+    };
+    if begin == Some(Begin::NotAtAll) {
+        say(format_args!("nothing to resume: the stream is finished\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let model = model_cache::resolve(args.generation.model.as_deref())?;
+    let mut job = CaptureJob { job: job(args, prompt, &model)?, selection, output: None };
+    let (Some(output), Some(begin)) = (&args.output, begin) else { return list(job, args, &interruption) };
+    job.output = Some(CaptureOutput {
+        path: output.clone(),
+        codec: codec.to_string(),
+        pressure: args.pressure,
+        max_memory_bytes: args.max_memory,
+        checkpoint_every: args.checkpoint_every,
+        is_resumed: begin == Begin::Resumed,
+        model_fingerprint: fingerprint(&model.path)?,
+    });
+    interruption.capture_begins(hints_when_cut_off(output, args));
+    let report = follow(&job, args, &interruption)?;
+    finish(&report, output, args)
+}
+
+/// How an output is begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    Anew,
+    Resumed,
+    /// There is nothing left to do.
+    NotAtAll,
+}
+
+/// Refuses to replace what nobody said may be replaced.
+fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let failure = Failure::new(format!("writing the stream: there is no such folder: {folder:?}"));
+        return Err(failure.hint(format!("mkdir -p {}", shell_word(&folder.display().to_string()))).into());
+    }
+    if !output.exists() {
+        if args.resume && !args.json {
+            say(format_args!("note: nothing to resume; the capture begins\n"));
+        }
+        return Ok(Begin::Anew);
+    }
+    if args.force {
+        return Ok(Begin::Anew);
+    }
+    let is_finished = TensorFile::open(output).is_ok_and(|file| file.is_finished());
+    match (args.resume, is_finished) {
+        (true, true) => Ok(Begin::NotAtAll),
+        (true, false) => Ok(Begin::Resumed),
+        (false, true) => {
+            let failure = Failure::new(format!("writing the stream: it exists and is finished: {output:?}"));
+            Err(failure.hint("replace it with --force, or choose another name with -o").into())
+        }
+        (false, false) => {
+            let failure = Failure::new(format!("writing the stream: it exists and is not finished: {output:?}"));
+            let failure = hints_when_cut_off(output, args).into_iter().fold(failure, Failure::hint);
+            Err(failure.hint("or replace it with --force").into())
+        }
+    }
+}
+
+fn selection(args: &CaptureArgs) -> anyhow::Result<Selection> {
+    let selection = Selection {
+        tensors: args.tensors.clone(),
+        layers: args.layers.as_deref().map(str::parse::<Layers>).transpose().map_err(hinted)?,
+        phase: args.phase,
+        every: args.every,
+        slice: args.slice.parse::<Slice>().map_err(hinted)?,
+    };
+    selection.check().map_err(hinted)?;
+    Ok(selection)
+}
+
+fn job(args: &CaptureArgs, prompt: String, model: &Model) -> anyhow::Result<Job> {
+    let file = model_file::open_to_run(&model.path)?;
+    let options = run_request::engine_options(&args.generation, model, &file);
+    let options = EngineOptions {
+        // One graph for each batch: so a graph's tensors can be told apart by their order in it.
+        batch_size: options.micro_batch_size,
+        all_positions: args.all_positions,
+        ..options
+    };
+    let sequences = vec![0];
+    let actions = vec![
+        Action::Prompt { text: prompt, sequences: sequences.clone(), fill_to_tokens: None },
+        Action::Generate { max_tokens: args.generation.max_tokens, sequences },
+    ];
+    Ok(Job { options, actions })
+}
+
+fn fingerprint(model: &Path) -> anyhow::Result<String> {
+    let unreadable = |error| Failure::new(format!("reading the model failed with {error}: {model:?}"));
+    Ok(model_fingerprint(model).map_err(unreadable)?)
+}
+
+fn list(mut job: CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> anyhow::Result<ExitCode> {
+    job.job.actions.clear();
+    let report = follow(&job, args, interruption)?;
+    match args.json {
+        true => super::print_json(&report.graph)?,
+        false => print_result(&list_text(&report.graph))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> anyhow::Result<CaptureReport> {
+    let mut view = CaptureView::new(args.json, args.generation.max_tokens.into());
+    let report = capture(job, interruption.is_requested(), &mut view);
+    view.finish();
+    report.map_err(|error| {
+        let failure = Failure::from_hinted(&error);
+        match error {
+            dwell_run::RunError::CaptureStopped { .. } if args.checkpoint_every.is_some() => {
+                failure.hint(format!("or go on with `{}`", resume_command())).into()
+            }
+            _ => failure.into(),
+        }
+    })
+}
+
+fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    let file = TensorFile::open(output).map_err(hinted)?;
+    let has_prompt = args.phase != CapturedPhase::Decode;
+    let summary = CaptureSummary::new(report, &file, has_prompt && report.has_last_position_only);
+    if args.json {
+        super::print_json(&summary)?;
+    } else {
+        say(format_args!("\n"));
+        print_result(&summary.text())?;
+        let hints = match report.is_finished {
+            true => vec![format!("dwell tensors stats {}", shell_word(&output.display().to_string()))],
+            false => hints_when_cut_off(output, args),
+        };
+        print_hints(&hints);
+    }
+    Ok(if summary.has_loss() { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// What can be done with a stream that was cut off.
+fn hints_when_cut_off(output: &Path, args: &CaptureArgs) -> Vec<String> {
+    let recover = format!("dwell tensors recover {}", shell_word(&output.display().to_string()));
+    let resume = args.checkpoint_every.map(|_| format!("go on with `{}`", resume_command()));
+    resume.into_iter().chain([format!("end the stream where it is with `{recover}`")]).collect()
+}
+
+/// The same command, to go on with what it began.
+fn resume_command() -> String {
+    let words = run_request::command_line();
+    let words = words.iter().skip(1).filter(|word| !matches!(word.as_str(), "--resume" | "--force"));
+    let words: Vec<String> = words.map(|word| shell_word(word)).collect();
+    format!("dwell {} --resume", words.join(" "))
+}

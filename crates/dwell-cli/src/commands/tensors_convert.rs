@@ -1,0 +1,104 @@
+//! `dwell tensors convert` and `export`: streams in other forms.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use dwell_tensors::{
+    FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream, reencode,
+    to_packets,
+};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde::Serialize;
+
+use super::tensors;
+use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
+use crate::format::{bytes, counted};
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::output::{print_result, say};
+
+/// What was written.
+#[derive(Serialize)]
+struct Written {
+    output: String,
+    packets: u64,
+    /// Bytes at the end of a packet file that are no whole packet.
+    torn_bytes: u64,
+    /// Packets that the shapes of a packet file tell of and the file does not have.
+    missing_packets: u64,
+}
+
+impl Written {
+    fn whole(output: &Path, packets: u64) -> Self {
+        Self { output: output.display().to_string(), packets, torn_bytes: 0, missing_packets: 0 }
+    }
+}
+
+pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
+    if !is_stream(&args.input).map_err(hinted)? {
+        return read_packets(args);
+    }
+    let file = tensors::open(&args.input)?;
+    let packets = match args.to {
+        TensorsForm::Tensors => reencode(&file, &args.output, args.codec),
+        TensorsForm::Safetensors => export_safetensors(&file, &args.output, |_| true),
+        TensorsForm::Packets => {
+            let codec = args.packet_codec.unwrap_or(PacketCodec::None);
+            let as_float16 = args.packet_dtype == PacketDType::Float16;
+            to_packets(&file, &args.output, PacketOptions { codec, as_float16 })
+        }
+    };
+    let packets = packets.map_err(hinted)?;
+    print_written(&Written::whole(&args.output, packets), args.json)?;
+    Ok(tensors::exit_code(&[&file]))
+}
+
+fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
+    if args.to != TensorsForm::Tensors {
+        return Err(Failure::new(format!("converting found no tensor stream, and one was needed: {:?}", args.input))
+            .hint("packet files become streams: `--to tensors` first".to_owned())
+            .into());
+    }
+    let read = from_packets(&args.input, &args.output, args.packet_codec, args.dtype, args.codec).map_err(hinted)?;
+    if read.sidecar.is_none() {
+        say(format_args!("note: there is no file with the shapes, so every tensor is flat and {}\n", args.dtype));
+    }
+    let FromPackets { packets, torn_bytes, missing_packets, .. } = read;
+    print_written(&Written { torn_bytes, missing_packets, ..Written::whole(&args.output, packets) }, args.json)?;
+    if torn_bytes > 0 {
+        say(format_args!("note: the last {} are no whole packet and were left out\n", bytes(torn_bytes)));
+    }
+    if missing_packets > 0 {
+        say(format_args!("note: the file with the shapes tells of {} more\n", counted(missing_packets, "packet")));
+    }
+    let is_whole = torn_bytes == 0 && missing_packets == 0;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+}
+
+pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
+    let names = patterns(&args.name)?;
+    let file = tensors::open(&args.file)?;
+    let is_chosen = |entry: &PacketEntry| is_chosen(&file, entry, &names, &args.step);
+    let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
+    print_written(&Written::whole(&args.output, packets), args.json)?;
+    Ok(tensors::exit_code(&[&file]))
+}
+
+fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &GlobSet, steps: &[u64]) -> bool {
+    let has_name = names.is_empty() || names.is_match(file.name(entry));
+    has_name && (steps.is_empty() || steps.contains(&entry.step))
+}
+
+fn patterns(names: &[String]) -> anyhow::Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for name in names {
+        set.add(Glob::new(name).map_err(|error| Failure::new(format!("reading the pattern {name:?} found {error}")))?);
+    }
+    set.build().map_err(|error| Failure::new(format!("reading the patterns found {error}")).into())
+}
+
+fn print_written(written: &Written, is_json: bool) -> anyhow::Result<()> {
+    if is_json {
+        return super::print_json(written);
+    }
+    print_result(&format!("{}\n{}\n", counted(written.packets, "tensor"), written.output))
+}
