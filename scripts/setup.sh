@@ -147,18 +147,24 @@ if [ ! -x "$deny_root/bin/cargo-deny" ]; then
     rm -rf "$cache/tools/build" "$cache/cargo-deny.log"
 fi
 
-# The environment is made for one interpreter and one list of packages; either may change.
-peer=$cache/venv-peer
-requirements=$root/tests/peer/requirements.txt
-stamp="$(sha256sum <"$requirements" | cut -d' ' -f1) $(python3 --version)"
-if [ "$(cat "$peer/made-from" 2>/dev/null)" != "$stamp" ] || ! "$peer/bin/python" -c '' 2>/dev/null; then
-    say "installs mrm-trace, the program that dwell is compared with, to $peer"
-    rm -rf "$peer"
-    python3 -m venv "$peer"
-    "$peer/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: -r "$requirements" ||
-        fail "could not install the packages of tests/peer/requirements.txt"
-    printf '%s\n' "$stamp" >"$peer/made-from"
-fi
+# An environment is made for one interpreter and one list of packages; either may change.
+make_venv() {
+    local folder=$cache/$1 requirements=$root/$2 stamp
+    stamp="$(sha256sum <"$requirements" | cut -d' ' -f1) $(python3 --version)"
+    if [ "$(cat "$folder/made-from" 2>/dev/null)" = "$stamp" ] && "$folder/bin/python" -c '' 2>/dev/null; then
+        return 0
+    fi
+    say "installs $3 to $folder"
+    rm -rf "$folder"
+    python3 -m venv "$folder" &&
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: -r "$requirements" &&
+        printf '%s\n' "$stamp" >"$folder/made-from"
+}
+
+make_venv venv-peer tests/peer/requirements.txt 'mrm-trace, the program that dwell is compared with,' ||
+    fail "could not install the packages of tests/peer/requirements.txt"
+make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, about 6 GB with the GPU libraries they bring,' ||
+    say "goes on without PyTorch; the tests of the Python package will be skipped"
 
 # Debian's unstable release may be without the package for a while. Tests that need it then skip.
 "$root/scripts/fetch-llama-tools.sh" "$cache/llama-tools" ||

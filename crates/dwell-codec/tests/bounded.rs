@@ -169,6 +169,15 @@ fn the_rate_of_normal_numbers_is_near_theory() {
 }
 
 #[test]
+fn steps_that_are_all_as_likely_are_counted() {
+    let mut random = Random(10);
+    let values: Vec<f64> = (0..300_000).map(|_| random.uniform()).collect();
+    // 50 thousand steps of 2e-5 are 15.61 bits; the first 255 of them hold next to nothing.
+    let bits = 32.0 / assert_held(Bound::Absolute(1e-5), DType::F32, &values);
+    assert!((15.6..15.9).contains(&bits), "{bits}");
+}
+
+#[test]
 fn types_without_a_bound_are_kept_exactly() {
     let raw = Random(9).bytes(40_000).iter().map(|byte| byte % 5).collect::<Vec<u8>>();
     for &dtype in DType::ALL.iter().filter(|dtype| !FLOATS.contains(dtype)) {

@@ -62,6 +62,14 @@ fn tensor(dtype: DType, random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// Elements, their payload, and its codec.
+fn encoded(codec: &str, dtype: DType, random: &mut Random) -> (Vec<u8>, Vec<u8>, Codec) {
+    let raw = tensor(dtype, random);
+    let mut payload = Vec::new();
+    let used = Encoder::default().encode(codec.parse().unwrap(), dtype, 100, &raw, &mut payload).codec;
+    (raw, payload, used)
+}
+
 #[test]
 fn noise_is_refused_or_decoded() {
     let mut random = Random(1);
@@ -84,17 +92,14 @@ fn every_truncation_is_refused() {
     let mut random = Random(2);
     for text in CODECS {
         for dtype in FLOATS {
-            let raw = tensor(dtype, &mut random);
-            let mut payload = Vec::new();
-            let used = Encoder::default().encode(text.parse().unwrap(), dtype, 100, &raw, &mut payload).codec;
-            let mut out = vec![0; raw.len()];
+            let (mut out, mut payload, used) = encoded(text, dtype, &mut random);
             assert!(decode(used, dtype, &payload, &mut out), "{text} {dtype}");
             for cut in (0..payload.len()).step_by(97).chain([payload.len() - 1]) {
                 assert!(!decode(used, dtype, &payload[..cut], &mut out), "{text} {dtype} cut at {cut}");
             }
             payload.push(0);
             assert!(!decode(used, dtype, &payload, &mut out), "{text} {dtype} with a byte more");
-            let mut other = vec![0; raw.len() + dtype.size_bytes()];
+            let mut other = vec![0; out.len() + dtype.size_bytes()];
             assert!(
                 !decode(used, dtype, &payload[..payload.len() - 1], &mut other),
                 "{text} {dtype}, one element more"
@@ -108,10 +113,7 @@ fn flipped_bits_do_no_harm() {
     let mut random = Random(3);
     for text in CODECS {
         for dtype in FLOATS {
-            let raw = tensor(dtype, &mut random);
-            let mut payload = Vec::new();
-            let used = Encoder::default().encode(text.parse().unwrap(), dtype, 100, &raw, &mut payload).codec;
-            let mut out = vec![0; raw.len()];
+            let (mut out, mut payload, used) = encoded(text, dtype, &mut random);
             for round in 0..600 {
                 let reach = if round % 2 == 0 { payload.len().min(200) } else { payload.len() };
                 let (byte, bit) = (random.below(reach), random.below(8));
@@ -127,12 +129,10 @@ fn flipped_bits_do_no_harm() {
 fn a_payload_of_another_type_is_no_panic() {
     let mut random = Random(4);
     for text in CODECS {
-        let raw = tensor(DType::F32, &mut random);
-        let mut payload = Vec::new();
-        let used = Encoder::default().encode(text.parse().unwrap(), DType::F32, 100, &raw, &mut payload).codec;
+        let (out, payload, used) = encoded(text, DType::F32, &mut random);
         for &dtype in DType::ALL {
-            decode(used, dtype, &payload, &mut vec![0; raw.len() + 1]);
-            decode(used, dtype, &payload, &mut vec![0; raw.len()]);
+            decode(used, dtype, &payload, &mut vec![0; out.len() + 1]);
+            decode(used, dtype, &payload, &mut vec![0; out.len()]);
         }
     }
 }

@@ -26,10 +26,18 @@ impl TensorHead {
     pub fn raw_bytes(&self) -> Option<u64> {
         raw_bytes_of(self.dtype, &self.shape)
     }
+
+    /// Elements of the last dimension; 1 for a single number.
+    pub(crate) fn row_length(&self) -> usize {
+        self.shape.last().map_or(1, |&length| length as usize)
+    }
 }
 
 /// Bytes of the elements of a tensor of this type and shape; `None` if no memory could hold them.
 pub(crate) fn raw_bytes_of(dtype: DType, shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
     let elements = shape.iter().try_fold(1_u64, |product, &length| product.checked_mul(length))?;
     elements.checked_mul(dtype.size_bytes() as u64)
 }

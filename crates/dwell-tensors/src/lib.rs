@@ -21,10 +21,10 @@ mod stream;
 mod testing;
 mod verify;
 
-pub use dwell_codec::{Bound, Codec, DType};
 pub use container::{BatchSpan, DroppedRow, PacketEntry};
 pub use convert::{FromPackets, PacketCodec, PacketOptions, from_packets, reencode, sidecar_path, to_packets};
 pub use diff::{DiffReport, TensorDiff, TensorKey, diff};
+pub use dwell_codec::{Bound, Codec, DType};
 pub use error::TensorsError;
 pub use file::{FileEnd, StoredTensor, TensorFile, is_stream};
 pub use head::{TensorHead, TokenMark};

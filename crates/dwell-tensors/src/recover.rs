@@ -1,6 +1,6 @@
 //! Ending a stream whose writer was stopped.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Recovered {
     pub packets: u64,
     /// Token boundaries in it now.
     pub tokens: u64,
+    /// Packet numbers that are missing and that the stream does not tell to be dropped: its writer was stopped before.
+    pub untold_packets: u64,
     /// Bytes behind the last whole batch, which are not part of it any more.
     pub cut_bytes: u64,
     /// Where those bytes are kept.
@@ -42,13 +44,20 @@ pub struct Recovered {
 pub fn recover(path: &Path) -> Result<Recovered, TensorsError> {
     let failed = |error| TensorsError::from_io(RECOVERING, path, error);
     let stream = TensorFile::open(path)?;
+    if stream.is_finished() {
+        return Ok(summary(&stream, stream.index(), None));
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StreamError::Busy { path: path.to_path_buf() }.into()),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    // Its writer may have gone on until the lock was free.
+    let stream = TensorFile::open(path)?;
     let FileEnd::Unfinished { reason, .. } = stream.end().clone() else {
         return Ok(summary(&stream, stream.index(), None));
     };
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-    if file.try_lock().is_err() {
-        return Err(StreamError::Busy { path: path.to_path_buf() }.into());
-    }
     let mut index = stream.index().clone();
     let whole_batches = whole_batches(&stream);
     index.keep_batches(whole_batches);
@@ -79,6 +88,7 @@ fn summary(stream: &TensorFile, index: &Index, reason: Option<String>) -> Recove
         batches: index.batches.len() as u64,
         packets: index.packets.len() as u64,
         tokens: index.tokens.len() as u64,
+        untold_packets: index.missing_and_repeated_packets().0.saturating_sub(index.dropped_packets()),
         cut_bytes: 0,
         tail: None,
         tokens_file: None,
@@ -135,8 +145,10 @@ fn duration(index: &Index) -> Duration {
 mod tests {
     use std::fs;
 
+    use dwell_codec::{Codec, DType};
+
     use super::*;
-    use crate::testing::{at, stream_bytes, two_batches};
+    use crate::testing::{at, dropped, stream_bytes, tensor, two_batches};
     use crate::verify;
 
     #[test]
@@ -175,6 +187,23 @@ mod tests {
         let path = dir.path().join("x.tensors");
         assert!(verify(&path).unwrap().is_sound());
         assert_eq!(TensorFile::open(&path).unwrap().names(), ["model.layers.0", "scalar"]);
+    }
+
+    #[test]
+    fn gaps_whose_notes_were_lost_are_told() {
+        let (bytes, ends) = stream_bytes(&[
+            vec![
+                tensor(0, "x", Codec::None, DType::U8, &[1], &[7]),
+                tensor(4, "x", Codec::None, DType::U8, &[1], &[7]),
+            ],
+            vec![dropped("x", 3)],
+        ]);
+        for (length, untold) in [(ends[1], 3), (ends[2], 0)] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = at(&dir, &bytes[..length]);
+            assert_eq!(recover(&path).unwrap().untold_packets, untold);
+            assert_eq!(verify(&path).unwrap().is_sound(), untold == 0);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tensors of a stream as one safetensors file: header length, header as JSON, elements.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub fn export_safetensors(
 fn header(file: &TensorFile, places: &[usize]) -> Result<Vec<u8>, TensorsError> {
     let mut members = Map::new();
     members.insert("__metadata__".to_owned(), json!(file.metadata()));
-    let mut keys = HashSet::new();
+    let mut keys = HashMap::new();
     let mut offset = 0_u64;
     for &place in places {
         let entry = &file.packets()[place];
@@ -64,14 +64,16 @@ fn header(file: &TensorFile, places: &[usize]) -> Result<Vec<u8>, TensorsError> 
     }
 }
 
-fn free_key(file: &TensorFile, entry: &PacketEntry, taken: &mut HashSet<String>) -> String {
+/// The next key of an entry's name and step that is not taken; `taken` says for each key which number comes next.
+fn free_key(file: &TensorFile, entry: &PacketEntry, taken: &mut HashMap<String, u64>) -> String {
     let first = format!("{}/{}", file.name(entry), entry.step);
     let mut key = first.clone();
-    let mut number = 0_u64;
-    while !taken.insert(key.clone()) {
-        number += 1;
+    while taken.contains_key(&key) {
+        let number = taken.entry(first.clone()).or_default();
+        *number += 1;
         key = format!("{first}/{number}");
     }
+    taken.insert(key.clone(), 0);
     key
 }
 

@@ -60,6 +60,7 @@ pub fn stats(file: &TensorFile) -> StreamStats {
     let mut names: Vec<_> = names.map(|name| NameStats { name: name.to_owned(), ..NameStats::default() }).collect();
     for entry in file.packets() {
         let encoded = file.encoded(entry);
+        let codec = encoded.codec.to_string();
         for stats in [&mut total, &mut names[file.name_place(entry)]] {
             stats.packets += 1;
             stats.raw_bytes = stats.raw_bytes.saturating_add(entry.raw_bytes);
@@ -71,21 +72,19 @@ pub fn stats(file: &TensorFile) -> StreamStats {
             stats.squared_errors += encoded.mse.map_or(0.0, |mse| mse * elements);
             stats.max_error = larger(stats.max_error, encoded.max_error);
             // Sets are looked up before they are added to, because most texts are there already.
-            let codec = encoded.codec.to_string();
             if !stats.codecs.contains(&codec) {
-                stats.codecs.insert(codec);
+                stats.codecs.insert(codec.clone());
             }
             if !stats.dtypes.contains(entry.dtype.name()) {
                 stats.dtypes.insert(entry.dtype.name().to_owned());
             }
         }
     }
-    for row in file.dropped_rows() {
-        let named = names.iter_mut().find(|stats| stats.name == row.name.as_ref());
-        for stats in named.into_iter().chain([&mut total]) {
-            stats.dropped_packets = stats.dropped_packets.saturating_add(row.count);
-        }
+    let dropped = file.dropped();
+    for stats in &mut names {
+        stats.dropped_packets = dropped.get(&stats.name).map_or(0, |(packets, _)| *packets);
     }
+    total.dropped_packets = file.index().dropped_packets();
     for stats in names.iter_mut().chain([&mut total]) {
         let has_errors = stats.max_error.is_some() && stats.elements > 0.0;
         stats.mse = has_errors.then(|| stats.squared_errors / stats.elements);

@@ -18,9 +18,6 @@ use skip::skip;
 pub(crate) type Made = (Row, Vec<u8>);
 
 pub(crate) fn tensor(packet: u64, name: &str, codec: Codec, dtype: DType, shape: &[u64], elements: &[u8]) -> Made {
-    let mut payload = Vec::new();
-    let row_len = shape.last().map_or(1, |length| *length as usize);
-    let encoded = Encoder::default().encode(codec, dtype, row_len, elements, &mut payload);
     let head = TensorHead {
         name: name.to_owned(),
         layer: packet.is_multiple_of(3).then_some(packet as i32),
@@ -30,6 +27,8 @@ pub(crate) fn tensor(packet: u64, name: &str, codec: Codec, dtype: DType, shape:
         dtype,
         shape: shape.to_vec(),
     };
+    let mut payload = Vec::new();
+    let encoded = Encoder::default().encode(codec, dtype, head.row_length(), elements, &mut payload);
     let row =
         Row::Tensor { packet, head, encoded, crc32c: crc32c::crc32c(&payload), payload_bytes: payload.len() as u64 };
     (row, payload)

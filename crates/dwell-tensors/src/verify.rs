@@ -21,6 +21,12 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl Problem {
+    fn of_stream(reason: String) -> Self {
+        Self { packet: None, name: None, reason }
+    }
+}
+
 /// What [`verify`] found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifyReport {
@@ -61,12 +67,15 @@ pub fn verify(path: &Path) -> Result<VerifyReport, TensorsError> {
     let mut problems: Vec<Problem> = end_problem(&file, &scanned).into_iter().collect();
     problems.extend(padding_problems(&file)?);
     problems.extend(packet_problems(&file));
-    let dropped_packets = file.dropped_rows().iter().fold(0_u64, |sum, row| sum.saturating_add(row.count));
-    let missing_packets = missing_packets(&file);
+    let dropped_packets = file.index().dropped_packets();
+    let (missing_packets, repeated_packets) = file.index().missing_and_repeated_packets();
     if missing_packets != dropped_packets {
-        let reason =
-            format!("{missing_packets} packet numbers are missing, and {dropped_packets} were told to be dropped");
-        problems.push(Problem { packet: None, name: None, reason });
+        problems.push(Problem::of_stream(format!(
+            "{missing_packets} packet numbers are missing, and {dropped_packets} were told to be dropped"
+        )));
+    }
+    if repeated_packets > 0 {
+        problems.push(Problem::of_stream(format!("{repeated_packets} tensors have the packet number of another")));
     }
     Ok(VerifyReport {
         is_finished: file.is_finished(),
@@ -92,7 +101,7 @@ fn end_problem(file: &TensorFile, scanned: &TensorFile) -> Option<Problem> {
         _ if !file.index().is_same(scanned.index()) => "an index that does not fit the batches".to_owned(),
         _ => return None,
     };
-    Some(Problem { packet: None, name: None, reason })
+    Some(Problem::of_stream(reason))
 }
 
 /// Padding holds nothing, but damage to it is damage to the file.
@@ -103,8 +112,7 @@ fn padding_problems(file: &TensorFile) -> Result<Vec<Problem>, TensorsError> {
         let length = (span.bytes - span.used_bytes).min(PAGE_BYTES as u64) as usize;
         let bytes = file.bytes_at(start, length)?;
         if bytes.iter().any(|byte| *byte != 0) {
-            let reason = format!("at byte {start}: padding that is not zero");
-            problems.push(Problem { packet: None, name: None, reason });
+            problems.push(Problem::of_stream(format!("at byte {start}: padding that is not zero")));
         }
     }
     Ok(problems)
@@ -138,10 +146,20 @@ fn packet_problems(file: &TensorFile) -> Vec<Problem> {
     found.into_iter().map(|(_, problem)| problem).collect()
 }
 
-/// How many numbers up to the highest one no tensor has.
-fn missing_packets(file: &TensorFile) -> u64 {
-    let tensors = file.packets().iter().map(|entry| entry.packet);
-    let dropped = file.dropped_rows().iter().map(|row| row.packet);
-    let handed_over = tensors.chain(dropped).max().map_or(0, |last| last.saturating_add(1));
-    handed_over.saturating_sub(file.packets().len() as u64)
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use dwell_codec::{Codec, DType};
+
+    use super::*;
+    use crate::testing::{at, stream_bytes, tensor};
+
+    #[test]
+    fn a_number_that_stands_twice_does_not_hide_one_that_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let batch = [0, 1, 1, 3].map(|packet| tensor(packet, "x", Codec::None, DType::U8, &[1], &[7])).to_vec();
+        let report = verify(&at(&dir, &stream_bytes(&[batch]).0)).unwrap();
+        assert_eq!((report.missing_packets, report.problems.len()), (1, 2));
+        assert_eq!(report.problems[1].reason, "1 tensors have the packet number of another");
+    }
 }

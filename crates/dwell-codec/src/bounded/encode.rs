@@ -25,7 +25,7 @@ const HAIR: f64 = 1.0 - 1e-6;
 /// Attempts at a mean squared error before the elements are kept as they are.
 const ATTEMPTS: u32 = 6;
 
-/// Part of a mean squared error that is aimed at: a sample does not know it better.
+/// Part of a mean squared error that is aimed at, so that the first attempt is seldom above it.
 const AIM: f64 = 0.985;
 
 pub(super) fn encode<S: Source>(
@@ -95,14 +95,22 @@ fn within_mse<S: Source>(
     None
 }
 
-/// The step that gives the sample about the error aimed at. Where most values lie within one step it is wider than for
-/// evenly spread ones, but no more than four times: the sample need not have seen the far ones.
+/// How far the mean squared error of a sample may be from that of evenly spread errors by chance alone.
+const CHANCE: f64 = 0.06;
+
+/// The step that gives the error aimed at. Errors are spread evenly where steps are fine, and their mean square is then
+/// known better than a sample tells it. Where most values lie within one step it is wider, but no more than four times:
+/// the sample need not have seen the far ones.
 fn widest_step<S: Source>(limit: f64, sample: &Sample<S::Work>) -> Option<f64> {
-    let even = (12.0 * limit * AIM).sqrt();
+    let aim = AIM * limit;
+    let even = (12.0 * aim).sqrt();
+    if (sample.mse::<S>(even)? / aim - 1.0).abs() < CHANCE {
+        return Some(even);
+    }
     let mut step = even;
     for _ in 0..4 {
         let mse = sample.mse::<S>(step)?.max(limit / 64.0);
-        step = (step * (AIM * limit / mse).sqrt()).clamp(even / 4.0, even * 4.0);
+        step = (step * (aim / mse).sqrt()).clamp(even / 4.0, even * 4.0);
     }
     Some(step)
 }
@@ -127,13 +135,15 @@ fn write<S: Source>(
     let mut loss = Loss::default();
     for block in raw.chunks(BLOCK_ELEMENTS * S::BYTES) {
         fill_planes::<S>(grid, &plan, block, scratch, &mut loss);
-        encode_plane(&scratch.symbols, &mut scratch.stream, out);
+        scratch.coded.clear();
+        encode_plane(&scratch.symbols, &mut scratch.stream, &mut scratch.coded);
         for low in &scratch.low[..plan.low_planes()] {
-            encode_plane(low, &mut scratch.stream, out);
+            encode_plane(low, &mut scratch.stream, &mut scratch.coded);
         }
-        if out.len() - start + scratch.exact.len() >= raw.len() {
+        if out.len() - start + scratch.coded.len() + scratch.exact.len() >= raw.len() {
             return None;
         }
+        out.extend_from_slice(&scratch.coded);
         out.extend_from_slice(&scratch.exact);
     }
     Some(loss)

@@ -27,6 +27,8 @@ pub(crate) struct BoundedScratch {
     symbols: Vec<u8>,
     low: [Vec<u8>; 2],
     exact: Vec<u8>,
+    /// The planes of a block, coded.
+    coded: Vec<u8>,
     stream: Vec<u8>,
     table: DecodeTable,
 }

@@ -81,39 +81,40 @@ impl<W: Work> Sample<W> {
     /// The best numbering of steps and its bits per element; `None` where elements as they are would be better.
     pub(super) fn plan<S: Source<Work = W>>(&self, step: f64, limit: f64) -> Option<(Plan, f64)> {
         let (mut steps, _) = self.quantised::<S>(Grid::new(step, limit)?);
-        steps.sort_unstable();
+        let (low, high) = middle_ends(&mut steps)?;
         let element_bits = 8.0 * S::BYTES as f64;
         let mut best: Option<(Plan, f64)> = None;
         for low_bits in 0..=MAX_LOW_BITS {
-            let first = first_step(&steps, low_bits)?;
-            let plan = Plan { step, first, low_bits };
+            let covered = i64::from(SYMBOLS) << low_bits;
+            let plan = Plan { step, first: i32::try_from((low + high - covered) / 2).ok()?, low_bits };
             let bits = bits_per_element(&steps, &plan, self.values.len(), element_bits);
-            if best.is_some_and(|(_, least)| bits > least) {
+            if best.is_none_or(|(_, least)| bits < least) {
+                best = Some((plan, bits));
+            } else if covered > high - low {
                 break;
             }
-            best = Some((plan, bits));
         }
         best.filter(|(_, bits)| *bits < WORTH * element_bits)
     }
 }
 
-/// Where the symbols begin so that they cover the middle of the steps.
-fn first_step(sorted: &[i32], low_bits: u32) -> Option<i32> {
-    let trimmed = sorted.len() / 64;
-    let low = i64::from(*sorted.get(trimmed)?);
-    let high = i64::from(*sorted.get(sorted.len() - 1 - trimmed)?);
-    let covered = i64::from(SYMBOLS) << low_bits;
-    i32::try_from((low + high - covered) / 2).ok()
+/// Between which steps most lie; symbols are given to the middle of them. Changes their order.
+fn middle_ends(steps: &mut [i32]) -> Option<(i64, i64)> {
+    let trimmed = steps.len() / 64;
+    let last = steps.len().checked_sub(1 + trimmed)?;
+    let high = *steps.select_nth_unstable(last).1;
+    let low = *steps[..=last].select_nth_unstable(trimmed).1;
+    Some((low.into(), high.into()))
 }
 
 /// Bits of an element: the entropy of symbols, the low bits, and the elements that are kept exactly.
-fn bits_per_element(sorted: &[i32], plan: &Plan, elements: usize, element_bits: f64) -> f64 {
+fn bits_per_element(steps: &[i32], plan: &Plan, elements: usize, element_bits: f64) -> f64 {
     let mut counts = [0_u32; 256];
-    for &step in sorted {
+    for &step in steps {
         let symbol = (step.wrapping_sub(plan.first) as u32 >> plan.low_bits).min(SYMBOLS);
         counts[symbol as usize] += 1;
     }
-    counts[SYMBOLS as usize] += (elements - sorted.len()) as u32;
+    counts[SYMBOLS as usize] += (elements - steps.len()) as u32;
     let exact = f64::from(counts[SYMBOLS as usize]);
     let low = f64::from(plan.low_bits) * (elements as f64);
     (crate::huffman::entropy_bits(&counts) + low + exact * element_bits) / elements as f64

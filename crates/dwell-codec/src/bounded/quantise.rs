@@ -27,8 +27,8 @@ impl<W: Work> Grid<W> {
 pub(super) struct Chunk<W> {
     pub(super) values: [W; CHUNK],
     pub(super) steps: [i32; CHUNK],
-    /// Above the limit or NaN where no step is near. The difference of a value and the step next to it needs no
-    /// rounding (Sterbenz), so this is no estimate.
+    /// Above the limit or NaN where no step is near. Otherwise no estimate: the difference of two numbers of which none
+    /// is more than twice the other needs no rounding (Sterbenz), and a value below half a step goes to step 0.
     pub(super) errors: [W; CHUNK],
     pub(super) numbers: [u32; CHUNK],
 }
@@ -95,5 +95,39 @@ impl Loss {
         }
         self.max_error = largest.iter().map(|error| error.to_f64()).fold(self.max_error, f64::max);
         self.squares += squares.iter().sum::<f64>();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    /// Values around the middle between two steps, where rounding decides.
+    fn around(middle: f32) -> impl Iterator<Item = f32> + Clone {
+        let below = std::iter::successors(Some(middle), |value| Some(value.next_down())).take(8);
+        below.chain(std::iter::successors(Some(middle), |value| Some(value.next_up())).take(8))
+    }
+
+    #[test]
+    fn errors_are_exact_on_either_side_of_every_middle() {
+        let mut chunk = Chunk::new();
+        let powers = (-126..100).step_by(3).map(|exponent| f64::from(exponent).exp2());
+        let others = (0..60).map(|index| 1.0 + f64::from(index) / 61.0).chain([2e-3 * (1.0 - 1e-6), 1.999_999_9]);
+        for step in powers.chain(others) {
+            let grid = Grid::<f32>::new(step, step).unwrap();
+            for number in [0, 1, 2, 3, 7, 254, 65_535, 1 << 20] {
+                let middle = (f64::from(number) + 0.5) * step;
+                let values = around(middle as f32).flat_map(|value| [value, -value]);
+                chunk.values.iter_mut().zip(values.cycle()).for_each(|(place, value)| *place = value);
+                chunk.quantise::<f32>(grid);
+                for index in 0..CHUNK {
+                    let decoded = f64::from(f32::reconstruct(chunk.steps[index], grid.step));
+                    let error = (f64::from(chunk.values[index]) - decoded).abs();
+                    assert_eq!(f64::from(chunk.errors[index]), error, "{} by {step}", chunk.values[index]);
+                    assert!(error <= 0.6 * step, "{} by {step}", chunk.values[index]);
+                }
+            }
+        }
     }
 }

@@ -88,7 +88,6 @@ pub(crate) fn decode_streams(table: &DecodeTable, payload: &mut &[u8], out: &mut
 /// Decodes groups of all streams in turns while each has 8 bytes; returns the symbols of each that are done.
 fn decode_side_by_side(table: &DecodeTable, streams: &mut [Stream; STREAMS], outs: &mut [&mut [u8]; STREAMS]) -> usize {
     let [first, second, third, fourth] = outs;
-    let shortest = fourth.len();
     let groups = first
         .chunks_exact_mut(GROUP)
         .zip(second.chunks_exact_mut(GROUP))
@@ -112,7 +111,7 @@ fn decode_side_by_side(table: &DecodeTable, streams: &mut [Stream; STREAMS], out
         }
         done += GROUP;
     }
-    done.min(shortest)
+    done
 }
 
 #[inline(always)]

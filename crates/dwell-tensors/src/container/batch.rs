@@ -59,7 +59,12 @@ impl BatchLayout {
         if bytes % PAGE_BYTES as u64 != 0 {
             return Err(format!("a batch of {bytes} bytes, which is no multiple of {PAGE_BYTES}"));
         }
-        Ok(Self { message_bytes: message.len(), columns_bytes, payload_bytes, bytes })
+        let layout = Self { message_bytes: message.len(), columns_bytes, payload_bytes, bytes };
+        let padding_bytes = bytes - layout.head_bytes() - payload_bytes;
+        if padding_bytes >= PAGE_BYTES as u64 {
+            return Err(format!("a batch with {padding_bytes} bytes behind its payloads"));
+        }
+        Ok(layout)
     }
 
     /// Bytes before the payloads.

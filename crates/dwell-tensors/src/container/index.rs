@@ -178,6 +178,22 @@ impl Index {
         self.figures.truncate(figures);
     }
 
+    /// How many packets were dropped, as the stream tells.
+    pub(crate) fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().fold(0, |sum, row| sum.saturating_add(row.count))
+    }
+
+    /// How many packet numbers up to the highest one no tensor has, and how many tensors have the number of another.
+    pub(crate) fn missing_and_repeated_packets(&self) -> (u64, u64) {
+        let mut numbers: Vec<u64> = self.packets.iter().map(|entry| entry.packet).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let last = numbers.last().copied().max(self.dropped.iter().map(|row| row.packet).max());
+        let handed_over = last.map_or(0, |last| last.saturating_add(1));
+        let repeated = self.packets.len() - numbers.len();
+        (handed_over.saturating_sub(numbers.len() as u64), repeated as u64)
+    }
+
     /// Whether two files hold the same, told by their indices.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         // As bytes, because a measured error may be NaN.

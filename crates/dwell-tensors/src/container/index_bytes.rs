@@ -1,5 +1,6 @@
 //! The index as bytes: lists of texts and shapes, then one column after the other, all little-endian.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dwell_codec::{Codec, DType};
@@ -9,11 +10,12 @@ use super::{MAX_DIMENSIONS, MAX_TEXT_BYTES};
 use crate::TokenMark;
 use crate::head::raw_bytes_of;
 
-/// Stands for "none" in columns of numbers that never reach it.
-const NO_U64: u64 = u64::MAX;
-const NO_U32: u32 = u32::MAX;
-/// Stands for "no layer".
-const NO_LAYER: i32 = i32::MIN;
+/// Stands for a figure that was not measured; as a number it would be NaN.
+const NO_FIGURE: u64 = u64::MAX;
+/// Which of a tensor's cells have a value: bits of a column of their own, because every number could be one.
+const HAS_TOKEN_INDEX: u8 = 1;
+const HAS_LAYER: u8 = 2;
+const HAS_FIGURES: u8 = 4;
 
 /// The index of a stream as bytes.
 pub(super) fn index_to_bytes(index: &Index) -> Vec<u8> {
@@ -29,7 +31,7 @@ pub(super) fn index_to_bytes(index: &Index) -> Vec<u8> {
     put_figures(&mut out, &index.figures);
     put_packets(&mut out, &index.packets);
     put_tokens(&mut out, &index.tokens);
-    put_dropped(&mut out, &index.dropped);
+    put_dropped(&mut out, index);
     put_batches(&mut out, &index.batches);
     out.0
 }
@@ -37,7 +39,7 @@ pub(super) fn index_to_bytes(index: &Index) -> Vec<u8> {
 fn put_figures(out: &mut Out, figures: &[Figures]) {
     out.u64(figures.len() as u64);
     for value in figures.iter().flat_map(|figures| [figures.bound, figures.max_error, figures.mse]) {
-        out.u64(value.map_or(NO_U64, f64::to_bits));
+        out.u64(value.map_or(NO_FIGURE, f64::to_bits));
     }
 }
 
@@ -45,18 +47,26 @@ fn put_packets(out: &mut Out, packets: &[PacketEntry]) {
     out.u64(packets.len() as u64);
     packets.iter().for_each(|entry| out.u64(entry.packet));
     packets.iter().for_each(|entry| out.u64(entry.step));
-    packets.iter().for_each(|entry| out.u64(entry.token_index.unwrap_or(NO_U64)));
+    packets.iter().for_each(|entry| out.u64(entry.token_index.unwrap_or(0)));
     packets.iter().for_each(|entry| out.u64(entry.timestamp_ns as u64));
     packets.iter().for_each(|entry| out.u64(entry.payload_offset));
     packets.iter().for_each(|entry| out.u64(entry.payload_bytes));
     packets.iter().for_each(|entry| out.u64(entry.raw_bytes));
     packets.iter().for_each(|entry| out.u32(entry.crc32c));
-    packets.iter().for_each(|entry| out.u32(entry.layer.unwrap_or(NO_LAYER) as u32));
+    packets.iter().for_each(|entry| out.u32(entry.layer.unwrap_or(0) as u32));
     packets.iter().for_each(|entry| out.u32(entry.name));
     packets.iter().for_each(|entry| out.u32(entry.shape));
     packets.iter().for_each(|entry| out.u32(entry.codec));
-    packets.iter().for_each(|entry| out.u32(entry.figures.unwrap_or(NO_U32)));
+    packets.iter().for_each(|entry| out.u32(entry.figures.unwrap_or(0)));
     packets.iter().for_each(|entry| out.0.push(dtype_number(entry.dtype)));
+    packets.iter().for_each(|entry| out.0.push(cells_of(entry)));
+}
+
+fn cells_of(entry: &PacketEntry) -> u8 {
+    let bit = |has: bool, bit: u8| if has { bit } else { 0 };
+    bit(entry.token_index.is_some(), HAS_TOKEN_INDEX)
+        | bit(entry.layer.is_some(), HAS_LAYER)
+        | bit(entry.figures.is_some(), HAS_FIGURES)
 }
 
 fn put_tokens(out: &mut Out, tokens: &[TokenMark]) {
@@ -69,10 +79,12 @@ fn put_tokens(out: &mut Out, tokens: &[TokenMark]) {
     }
 }
 
-fn put_dropped(out: &mut Out, dropped: &[DroppedRow]) {
-    out.texts(dropped.iter().map(|row| row.name.as_ref()));
-    for row in dropped {
-        for number in [row.packet, row.count, row.raw_bytes, row.timestamp_ns as u64, row.step] {
+fn put_dropped(out: &mut Out, index: &Index) {
+    let places: HashMap<&str, u64> = index.names.iter().map(AsRef::as_ref).zip(0..).collect();
+    out.u64(index.dropped.len() as u64);
+    for row in &index.dropped {
+        let name = places.get(row.name.as_ref()).copied().unwrap_or(u64::MAX);
+        for number in [name, row.packet, row.count, row.raw_bytes, row.timestamp_ns as u64, row.step] {
             out.u64(number);
         }
     }
@@ -94,13 +106,13 @@ fn dtype_number(dtype: DType) -> u8 {
 /// The index that these bytes are; `None` if they are none, or point outside of the first `data_bytes` of the file.
 pub(super) fn index_from_bytes(bytes: &[u8], data_bytes: u64) -> Option<Index> {
     let mut from = In(bytes);
-    let names = from.texts()?.into_iter().map(Arc::from).collect();
+    let names: Vec<Arc<str>> = from.texts()?.into_iter().map(Arc::from).collect();
     let shapes = (0..from.count(8)?).map(|_| from.shape()).collect::<Option<_>>()?;
     let codecs = from.texts()?.into_iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
     let figures = take_figures(&mut from)?;
     let packets = take_packets(&mut from)?;
     let tokens = take_tokens(&mut from)?;
-    let dropped = take_dropped(&mut from)?;
+    let dropped = take_dropped(&mut from, &names)?;
     let batches = take_batches(&mut from)?;
     let index = Index { names, shapes, codecs, figures, packets, tokens, dropped, batches };
     (from.0.is_empty() && is_consistent(&index, data_bytes)).then_some(index)
@@ -123,11 +135,21 @@ fn is_consistent(index: &Index, data_bytes: u64) -> bool {
             && span.packets_end <= index.packets.len() as u64
             && span.tokens_end <= index.tokens.len() as u64
             && span.dropped_end <= index.dropped.len() as u64
+    }) && is_ascending(&index.batches)
+}
+
+/// Whether each batch begins where the one before has ended, in the file and in the lists.
+fn is_ascending(batches: &[BatchSpan]) -> bool {
+    batches.windows(2).all(|pair| {
+        pair[0].offset + pair[0].bytes <= pair[1].offset
+            && pair[0].packets_end <= pair[1].packets_end
+            && pair[0].tokens_end <= pair[1].tokens_end
+            && pair[0].dropped_end <= pair[1].dropped_end
     })
 }
 
 fn take_figures(from: &mut In<'_>) -> Option<Vec<Figures>> {
-    let figure = |bits: u64| (bits != NO_U64).then(|| f64::from_bits(bits));
+    let figure = |bits: u64| (bits != NO_FIGURE).then(|| f64::from_bits(bits));
     let count = from.count(24)?;
     let figures = (0..count).map(|_| {
         Some(Figures { bound: figure(from.u64()?), max_error: figure(from.u64()?), mse: figure(from.u64()?) })
@@ -136,7 +158,7 @@ fn take_figures(from: &mut In<'_>) -> Option<Vec<Figures>> {
 }
 
 fn take_packets(from: &mut In<'_>) -> Option<Vec<PacketEntry>> {
-    let count = from.count(7 * 8 + 6 * 4 + 1)?;
+    let count = from.count(7 * 8 + 6 * 4 + 2)?;
     let mut long = [const { &[] as &[[u8; 8]] }; 7];
     for column in &mut long {
         *column = from.column(count)?;
@@ -145,26 +167,26 @@ fn take_packets(from: &mut In<'_>) -> Option<Vec<PacketEntry>> {
     for column in &mut short {
         *column = from.column(count)?;
     }
-    let dtypes: &[[u8; 1]] = from.column(count)?;
+    let (dtypes, cells) = (from.take(count)?, from.take(count)?);
     let u64_at = |column: usize, place: usize| u64::from_le_bytes(long[column][place]);
     let u32_at = |column: usize, place: usize| u32::from_le_bytes(short[column][place]);
     let entry = |place: usize| {
-        let (token_index, layer, figures) = (u64_at(2, place), u32_at(1, place) as i32, u32_at(5, place));
+        let has = |bit: u8| cells[place] & bit != 0;
         Some(PacketEntry {
             packet: u64_at(0, place),
             step: u64_at(1, place),
-            token_index: (token_index != NO_U64).then_some(token_index),
+            token_index: has(HAS_TOKEN_INDEX).then(|| u64_at(2, place)),
             timestamp_ns: u64_at(3, place) as i64,
             payload_offset: u64_at(4, place),
             payload_bytes: u64_at(5, place),
             raw_bytes: u64_at(6, place),
             crc32c: u32_at(0, place),
-            layer: (layer != NO_LAYER).then_some(layer),
+            layer: has(HAS_LAYER).then(|| u32_at(1, place) as i32),
             name: u32_at(2, place),
             shape: u32_at(3, place),
             codec: u32_at(4, place),
-            figures: (figures != NO_U32).then_some(figures),
-            dtype: *DType::ALL.get(usize::from(dtypes[place][0]))?,
+            figures: has(HAS_FIGURES).then(|| u32_at(5, place)),
+            dtype: *DType::ALL.get(usize::from(dtypes[place]))?,
         })
     };
     (0..count).map(entry).collect()
@@ -184,19 +206,19 @@ fn take_tokens(from: &mut In<'_>) -> Option<Vec<TokenMark>> {
     texts.into_iter().map(|text| mark(text, from)).collect()
 }
 
-fn take_dropped(from: &mut In<'_>) -> Option<Vec<DroppedRow>> {
-    let names = from.texts()?;
-    let row = |name: &str, from: &mut In<'_>| {
+fn take_dropped(from: &mut In<'_>, names: &[Arc<str>]) -> Option<Vec<DroppedRow>> {
+    let count = from.count(48)?;
+    let rows = (0..count).map(|_| {
         Some(DroppedRow {
-            name: Arc::from(name),
+            name: names.get(usize::try_from(from.u64()?).ok()?)?.clone(),
             packet: from.u64()?,
             count: from.u64()?,
             raw_bytes: from.u64()?,
             timestamp_ns: from.u64()? as i64,
             step: from.u64()?,
         })
-    };
-    names.into_iter().map(|name| row(name, from)).collect()
+    });
+    rows.collect()
 }
 
 fn take_batches(from: &mut In<'_>) -> Option<Vec<BatchSpan>> {

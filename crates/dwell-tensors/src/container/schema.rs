@@ -137,13 +137,15 @@ pub(crate) fn read_schema(
     }
     let bytes = read(prefix_bytes + length).map_err(text)?;
     let schema = parse_schema(bytes.get(prefix_bytes..).unwrap_or_default())?;
-    if schema.fields() != SCHEMA.fields() {
+    let metadata: BTreeMap<String, String> = schema.metadata().clone().into_iter().collect();
+    // Another version may have other columns; that it is another one is for the caller to say.
+    let is_known = metadata.get(VERSION_KEY).is_none_or(|version| version == CONTAINER_VERSION);
+    if is_known && schema.fields() != SCHEMA.fields() {
         return Err(format!("an Arrow stream with other columns ({})", column_names(schema.fields())));
     }
-    if bytes.len() % PAGE_BYTES != 0 || !is_sealed(&bytes, &[]) {
+    if is_known && (bytes.len() % PAGE_BYTES != 0 || !is_sealed(&bytes, &[])) {
         return Err("a damaged schema: its checksum does not fit".to_owned());
     }
-    let metadata = schema.metadata().clone().into_iter().collect();
     Ok(StreamHead { metadata, bytes: bytes.len() as u64 })
 }
 

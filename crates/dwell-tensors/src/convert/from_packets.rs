@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::StreamCopy;
 use super::packet_codec::PacketCodec;
 use super::sidecar::{PacketShape, SIDECAR_VERSION, Sidecar, sidecar_path};
-use crate::container::{MAX_DIMENSIONS, Row, RowWriter};
+use crate::container::{MAX_DIMENSIONS, MAX_TEXT_BYTES, Row, RowWriter};
 use crate::{TensorHead, TensorsError};
 
 /// Bytes before the name of a packet.
@@ -25,6 +25,8 @@ pub struct FromPackets {
     pub packets: u64,
     /// Bytes at the end of the file that are no whole packet.
     pub torn_bytes: u64,
+    /// Packets that the sidecar tells of and the file does not have.
+    pub missing_packets: u64,
     /// Where types and shapes came from; without it every tensor is flat.
     pub sidecar: Option<PathBuf>,
 }
@@ -40,7 +42,7 @@ pub fn from_packets(
 ) -> Result<FromPackets, TensorsError> {
     let sidecar_path = sidecar_path(packets);
     let sidecar = read_sidecar(&sidecar_path)?;
-    let told = sidecar.as_ref().and_then(|sidecar| PacketCodec::from_name(&sidecar.codec));
+    let told = sidecar.as_ref().map(|sidecar| told_codec(sidecar, &sidecar_path)).transpose()?;
     let packet_codec = packet_codec.or(told).unwrap_or(PacketCodec::None);
     let mut reader = PacketReader::open(packets)?;
     let writer = RowWriter::create(stream, &BTreeMap::new())?;
@@ -59,14 +61,19 @@ pub fn from_packets(
         while let Some(mark) = tokens.next_if(|mark| mark.packet <= number) {
             copy.writer.push(Row::Token(mark.clone()), &[])?;
         }
-        copy.push(number, head, &elements)?;
+        copy.push(number, head, &elements, None)?;
     }
     for mark in tokens {
         copy.writer.push(Row::Token(mark.clone()), &[])?;
     }
     copy.writer.finish()?;
-    let sidecar = sidecar.map(|_| sidecar_path);
-    Ok(FromPackets { packets: reader.number, torn_bytes: reader.torn_bytes, sidecar })
+    let told_packets = sidecar.as_ref().map_or(0, |sidecar| sidecar.packets.len() as u64);
+    Ok(FromPackets {
+        packets: reader.number,
+        torn_bytes: reader.torn_bytes,
+        missing_packets: told_packets.saturating_sub(reader.number),
+        sidecar: sidecar.map(|_| sidecar_path),
+    })
 }
 
 /// The tensor that a packet holds, with its number.
@@ -114,7 +121,17 @@ fn read_sidecar(path: &Path) -> Result<Option<Sidecar<'static>>, TensorsError> {
     if sidecar.version != SIDECAR_VERSION {
         return Err(unfit(format!("version {}, and {SIDECAR_VERSION} is needed", sidecar.version)));
     }
+    if let Some(mark) = sidecar.tokens.iter().find(|mark| mark.token_text.len() > MAX_TEXT_BYTES) {
+        let length = mark.token_text.len();
+        return Err(unfit(format!("a token's text of {length} bytes, and at most {MAX_TEXT_BYTES} are possible")));
+    }
     Ok(Some(sidecar))
+}
+
+fn told_codec(sidecar: &Sidecar<'_>, path: &Path) -> Result<PacketCodec, TensorsError> {
+    let reason = || format!("the codec {:?}, and one of {} is needed", sidecar.codec, PacketCodec::NAMES.join(", "));
+    PacketCodec::from_name(&sidecar.codec)
+        .ok_or_else(|| TensorsError::UnfitSidecar { reason: reason(), path: path.to_path_buf() })
 }
 
 struct Packet {

@@ -7,7 +7,7 @@ mod to_packets;
 
 use std::path::Path;
 
-use dwell_codec::{Codec, Encoder};
+use dwell_codec::{Codec, Encoded, Encoder};
 
 use crate::container::{Row, RowWriter};
 use crate::{TensorFile, TensorHead, TensorsError};
@@ -17,8 +17,8 @@ pub use packet_codec::PacketCodec;
 pub use sidecar::sidecar_path;
 pub use to_packets::{PacketOptions, to_packets};
 
-/// Writes a stream anew with another codec. Packet numbers, tokens and drops stay as they are; elements that are
-/// stored lossily lose no more than before if the new codec is lossless.
+/// Writes a stream anew with another codec. Packet numbers, tokens and drops stay as they are. Errors are those against
+/// what was captured: elements that lost something before keep theirs, and what they lose now is added.
 pub fn reencode(file: &TensorFile, path: &Path, codec: Codec) -> Result<u64, TensorsError> {
     let mut writer =
         StreamCopy { writer: RowWriter::create(path, file.metadata())?, encoder: Encoder::default(), codec };
@@ -31,7 +31,7 @@ pub fn reencode(file: &TensorFile, path: &Path, codec: Codec) -> Result<u64, Ten
         while let Some(mark) = tokens.next_if(|mark| mark.packet <= entry.packet) {
             writer.writer.push(Row::Token(mark.clone()), &[])?;
         }
-        writer.push(entry.packet, file.head(entry), &file.read_elements(place)?)?;
+        writer.push(entry.packet, file.head(entry), &file.read_elements(place)?, Some(file.encoded(entry)))?;
     }
     for row in dropped {
         writer.writer.push(row.into(), &[])?;
@@ -51,13 +51,34 @@ struct StreamCopy {
 }
 
 impl StreamCopy {
-    fn push(&mut self, packet: u64, head: TensorHead, elements: &[u8]) -> Result<(), TensorsError> {
+    /// Adds a tensor. What it lost `before`, when it was encoded for the stream that it comes from, is not forgotten.
+    fn push(
+        &mut self,
+        packet: u64,
+        head: TensorHead,
+        elements: &[u8],
+        before: Option<Encoded>,
+    ) -> Result<(), TensorsError> {
         let mut payload = Vec::new();
-        let row_length = head.shape.last().map_or(1, |length| *length as usize);
-        let encoded = self.encoder.encode(self.codec, head.dtype, row_length, elements, &mut payload);
+        let encoded = self.encoder.encode(self.codec, head.dtype, head.row_length(), elements, &mut payload);
+        let encoded = before.map_or(encoded, |before| after(before, encoded));
         let crc32c = crc32c::crc32c(&payload);
         let payload_bytes = payload.len() as u64;
         self.writer.push(Row::Tensor { packet, head, encoded, crc32c, payload_bytes }, &payload)
+    }
+}
+
+/// How elements are stored that were encoded twice: their errors are at most the sum, and so are the roots of their
+/// mean squares.
+fn after(before: Encoded, now: Encoded) -> Encoded {
+    let joined = |one: Option<f64>, other: Option<f64>, join: fn(f64, f64) -> f64| match (one, other) {
+        (Some(one), Some(other)) => Some(join(one, other)),
+        (one, other) => one.or(other),
+    };
+    Encoded {
+        max_error: joined(before.max_error, now.max_error, |one, other| one + other),
+        mse: joined(before.mse, now.mse, |one, other| (one.sqrt() + other.sqrt()).powi(2)),
+        ..now
     }
 }
 

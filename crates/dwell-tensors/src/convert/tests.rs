@@ -5,7 +5,7 @@ use dwell_codec::{Codec, DType};
 
 use super::*;
 use crate::testing::{at, floats, python, run_python, stream_bytes, tensor, two_batches};
-use crate::{diff, export_safetensors, verify};
+use crate::{diff, export_safetensors, stats, verify};
 
 fn two_batches_in(dir: &tempfile::TempDir) -> TensorFile {
     TensorFile::open(&at(dir, &stream_bytes(&two_batches()).0)).unwrap()
@@ -57,6 +57,52 @@ fn packets_alone_are_flat_and_a_torn_one_is_counted() {
     assert_eq!((head.name.as_str(), head.dtype, head.shape), ("n", DType::F16, vec![2]));
     let odd = from_packets(&packets, &stream, None, DType::F64, Codec::None).unwrap_err().to_string();
     assert!(odd.contains("4 bytes of elements, which are no float64"), "{odd}");
+}
+
+#[test]
+fn what_was_lost_before_is_not_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let values: Vec<f32> = (0..5000).map(|index| (index as f32).sin()).collect();
+    let batch = vec![tensor(0, "x", Codec::None, DType::F32, &[5000], &floats(&values))];
+    let original = at(&dir, &stream_bytes(&[batch]).0);
+    let original = TensorFile::open(&original).unwrap();
+    let mut from = TensorFile::open(original.path()).unwrap();
+    let mut told = 0.0;
+    for (name, codec) in [("a", "bounded:abs:1e-2"), ("b", "zstd:1"), ("c", "bounded:abs:1e-3"), ("d", "none")] {
+        let path = dir.path().join(name);
+        reencode(&from, &path, codec.parse().unwrap()).unwrap();
+        let again = TensorFile::open(&path).unwrap();
+        let differs = diff(&original, &again, 0.0).unwrap().different.remove(0);
+        let found = stats(&again).total;
+        assert!(found.max_error >= differs.max_abs_diff && found.mse >= differs.mse, "{codec}: {found:?} {differs:?}");
+        assert!(found.max_error >= Some(told), "{codec}: {found:?} after {told}");
+        (from, told) = (again, found.max_error.unwrap());
+    }
+    assert!(told > 9e-3 && told < 1.1e-2, "{told}");
+}
+
+#[test]
+fn a_packet_file_with_fewer_packets_than_its_shapes_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (packets, stream) = (dir.path().join("x.stream"), dir.path().join("again.tensors"));
+    to_packets(&two_batches_in(&dir), &packets, PacketOptions { codec: PacketCodec::None, as_float16: false }).unwrap();
+    let bytes = fs::read(&packets).unwrap();
+    fs::write(&packets, &bytes[..bytes.len() - (6 + "zeros".len() + 300)]).unwrap();
+    let read = from_packets(&packets, &stream, None, DType::F16, Codec::None).unwrap();
+    assert_eq!((read.packets, read.torn_bytes, read.missing_packets), (3, 0, 1));
+}
+
+#[test]
+fn shapes_that_no_stream_can_hold_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (packets, stream) = (dir.path().join("x.stream"), dir.path().join("again.tensors"));
+    to_packets(&two_batches_in(&dir), &packets, PacketOptions { codec: PacketCodec::None, as_float16: false }).unwrap();
+    let shapes = fs::read_to_string(sidecar_path(&packets)).unwrap();
+    for (from, to) in [(" t0", "x".repeat(1 << 16).as_str()), ("\"codec\":\"none\"", "\"codec\":\"zip\"")] {
+        fs::write(sidecar_path(&packets), shapes.replacen(from, to, 1)).unwrap();
+        let error = from_packets(&packets, &stream, None, DType::F16, Codec::None);
+        assert!(matches!(error, Err(TensorsError::UnfitSidecar { .. })), "{from}");
+    }
 }
 
 #[test]

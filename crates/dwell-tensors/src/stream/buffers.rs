@@ -41,6 +41,25 @@ impl Block {
     }
 }
 
+/// The GNU allocator maps what is larger than this on its own, and gives it back to the system when it is freed.
+/// Anything smaller may stay with the process.
+const ALWAYS_MAPPED_BYTES: usize = 33 << 20;
+
+/// Capacity of a vector for payloads of so many bytes. What is not used of it is never touched, so it costs addresses and
+/// no memory.
+pub(super) fn room_capacity(bytes: usize) -> usize {
+    if bytes < LEAST_MAPPED_BYTES { bytes } else { bytes.max(ALWAYS_MAPPED_BYTES) }
+}
+
+/// An empty vector for payloads of so many bytes; a plain one where addresses are scarce.
+pub(super) fn payload_room(bytes: usize) -> Vec<u8> {
+    let mut room = Vec::new();
+    if room.try_reserve_exact(room_capacity(bytes)).is_err() {
+        room.reserve_exact(bytes);
+    }
+    room
+}
+
 /// Idle buffers by capacity.
 pub(super) struct Shelves<T> {
     idle: BTreeMap<usize, Vec<T>>,

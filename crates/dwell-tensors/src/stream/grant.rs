@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::buffers::Block;
+use super::buffers::{Block, room_capacity};
 use super::memory::Memory;
 
 /// What was granted.
@@ -91,10 +91,10 @@ impl Drop for PayloadBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let capacity = self.capacity;
-        if bytes.capacity() == capacity && capacity > 0 {
-            self.memory.shelve_payload(bytes);
+        if capacity > 0 && bytes.capacity() == room_capacity(capacity) {
+            self.memory.shelve_payload(capacity, bytes);
         } else {
-            // One that has grown is worth more than was paid for it.
+            // One that has grown, or could not be had as it should be, is not kept.
             drop(bytes);
             self.memory.release(capacity as u64);
         }

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::buffers::{Block, Shelves, capacity_for};
+use super::buffers::{Block, Shelves, capacity_for, payload_room};
 use super::grant::{Grant, Lease, PayloadBuffer, RawBuffer};
 use super::sync::{lock, wait_at_most};
 
@@ -168,7 +168,7 @@ impl Memory {
             idle => idle,
         };
         state.peak_bytes = state.peak_bytes.max(state.used_bytes);
-        let bytes = idle_payload.unwrap_or_else(|| Vec::with_capacity(payload_capacity));
+        let bytes = idle_payload.unwrap_or_else(|| payload_room(payload_capacity));
         Ok(Grant {
             raw: RawBuffer::new(self, block),
             payload: PayloadBuffer::new(self, payload_capacity, bytes),
@@ -187,8 +187,7 @@ impl Memory {
     }
 
     /// Keeps a buffer for payloads for the next one.
-    pub(super) fn shelve_payload(&self, bytes: Vec<u8>) {
-        let capacity = bytes.capacity();
+    pub(super) fn shelve_payload(&self, capacity: usize, bytes: Vec<u8>) {
         let mut state = lock(&self.state);
         state.idle_bytes += capacity as u64;
         state.idle_payloads.put(capacity, bytes);

@@ -4,7 +4,6 @@ use dwell_codec::{Codec, Encoded, Encoder};
 
 use super::parcel::{EncodedParcel, Item, Parcel, Source};
 use super::pipe::Pipe;
-use crate::TensorHead;
 use crate::container::Row;
 
 /// Encodes parcels until there are no more. A thread `dwell-encode`.
@@ -32,7 +31,7 @@ fn encode(codec: Codec, encoder: &mut Encoder, parcel: Parcel) -> EncodedParcel 
             let (encoded, payload) = match &mut payload_room {
                 Some(room) => {
                     let start = room.bytes.len();
-                    let encoded = encoder.encode(codec, head.dtype, row_length(&head), raw, &mut room.bytes);
+                    let encoded = encoder.encode(codec, head.dtype, head.row_length(), raw, &mut room.bytes);
                     (encoded, &room.bytes[start..])
                 }
                 None => (Encoded { codec: Codec::None, bound: None, max_error: None, mse: None }, raw),
@@ -46,8 +45,4 @@ fn encode(codec: Codec, encoder: &mut Encoder, parcel: Parcel) -> EncodedParcel 
         None => source,
     };
     EncodedParcel { place, rows, payload, lease, flush_end, began }
-}
-
-fn row_length(head: &TensorHead) -> usize {
-    head.shape.last().map_or(1, |&length| length as usize)
 }

@@ -1,0 +1,266 @@
+//! A stream being written, as Python holds it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::time::Duration;
+
+use dwell_tensors::{DType, Handover, Pressure, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::{closed, of_tensors, usage_text};
+use crate::options::OptionValues;
+
+/// How long a wait lasts before Python may see a Ctrl-C.
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+/// Copies of this size take longer than letting other threads of Python run meanwhile costs.
+const COPY_WITHOUT_GIL_BYTES: usize = 256 << 10;
+
+/// A name that tensors are handed over under.
+struct Name {
+    text: String,
+    layer: Option<i32>,
+}
+
+/// A stream and those who use it; taken out when it ends.
+pub(crate) type SharedStream = Arc<RwLock<Option<TensorStream>>>;
+
+/// A tensor stream being written.
+#[pyclass(frozen)]
+pub(crate) struct Stream {
+    stream: SharedStream,
+    names: RwLock<Vec<Name>>,
+    pressure: Pressure,
+}
+
+/// A token as (token_index, token_id, token_text, packet, timestamp_ns).
+type TokenValues = (u64, i64, String, u64, i64);
+
+#[pymethods]
+impl Stream {
+    /// Begins a stream; a file of that name is replaced.
+    #[staticmethod]
+    fn create(py: Python<'_>, path: PathBuf, options: OptionValues) -> PyResult<Self> {
+        let options = options.check(py)?;
+        let pressure = options.pressure;
+        let stream = py.detach(|| TensorStream::create(&path, options)).map_err(|error| of_tensors(py, &error))?;
+        Ok(Self::of(stream, pressure))
+    }
+
+    /// Goes on with a stream from its checkpoint: the stream, its tokens so far, and what else is known.
+    #[staticmethod]
+    fn resume<'py>(
+        py: Python<'py>,
+        path: PathBuf,
+        options: OptionValues,
+    ) -> PyResult<(Self, Vec<TokenValues>, Bound<'py, PyDict>)> {
+        let options = options.check(py)?;
+        let pressure = options.pressure;
+        let (stream, resumed) =
+            py.detach(|| TensorStream::resume(&path, options)).map_err(|error| of_tensors(py, &error))?;
+        let tokens = resumed
+            .tokens
+            .into_iter()
+            .map(|token| (token.token_index, token.token_id, token.token_text, token.packet, token.timestamp_ns))
+            .collect();
+        let facts = PyDict::new(py);
+        facts.set_item("packets", resumed.packets)?;
+        facts.set_item("next_step", resumed.next_step)?;
+        facts.set_item("trimmed_bytes", resumed.trimmed_bytes)?;
+        Ok((Self::of(stream, pressure), tokens, facts))
+    }
+
+    /// The number under which tensors of this name are handed over.
+    fn name(&self, text: String, layer: Option<i32>) -> usize {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.push(Name { text, layer });
+        names.len() - 1
+    }
+
+    /// Hands over a tensor whose `bytes` bytes lie at `address` one after another; they are copied before this returns.
+    ///
+    /// The memory must stay as it is until then. Returns whether it was taken; `False` says that it was dropped.
+    #[expect(clippy::too_many_arguments, reason = "it is called for every tensor, and an object for them would cost")]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        name: usize,
+        step: u64,
+        token_index: Option<u64>,
+        dtype: usize,
+        shape: &Bound<'_, PyTuple>,
+        address: usize,
+        bytes: usize,
+    ) -> PyResult<bool> {
+        let head = self.head(py, name, step, token_index, dtype, shape)?;
+        check_size(py, &head, bytes)?;
+        let elements: &[u8] = if bytes == 0 {
+            &[]
+        } else {
+            // SAFETY: the caller, hooks of the same package, holds the tensor whose memory this is for as long as this
+            // call lasts, and says how long that memory is.
+            unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }
+        };
+        let guard = self.open(py)?;
+        let stream = guard.as_ref().ok_or_else(|| closed(py))?;
+        let handover = self.copy(py, stream, head, elements)?;
+        Ok(handover == Handover::Taken)
+    }
+
+    /// Records that a token is complete; returns its index.
+    fn record_token(&self, py: Python<'_>, token_id: i64, token_text: &str) -> PyResult<u64> {
+        Ok(self.with(py, |stream| stream.record_token(token_id, token_text))?.token_index)
+    }
+
+    /// Returns when all that was handed over so far is in the file.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, TensorStream::flush)
+    }
+
+    /// Makes all that was handed over so far durable, and leaves a checkpoint.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, TensorStream::checkpoint)
+    }
+
+    /// How far it is.
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let guard = self.open(py)?;
+        let stream = guard.as_ref().ok_or_else(|| closed(py))?;
+        progress_values(py, &stream.progress())
+    }
+
+    /// Ends the stream: writes what is left and the index, and removes the checkpoint.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.end(py, TensorStream::finish)
+    }
+
+    /// Ends the stream after a failure: writes what is left and keeps the checkpoint.
+    fn abandon<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.end(py, TensorStream::abandon)
+    }
+}
+
+impl Stream {
+    fn of(stream: TensorStream, pressure: Pressure) -> Self {
+        Self { stream: Arc::new(RwLock::new(Some(stream))), names: RwLock::default(), pressure }
+    }
+
+    /// The stream, for a thread that hands tensors over without Python.
+    pub(crate) fn shared(&self) -> SharedStream {
+        Arc::clone(&self.stream)
+    }
+
+    /// The stream, which a thread that ends it cannot take away meanwhile.
+    ///
+    /// It never waits, because whoever holds the lock may be waiting for Python.
+    fn open(&self, py: Python<'_>) -> PyResult<RwLockReadGuard<'_, Option<TensorStream>>> {
+        match self.stream.try_read() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(closed(py)),
+        }
+    }
+
+    /// Does something that may take long, while other threads of Python run.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        action: impl FnOnce(&TensorStream) -> Result<T, TensorsError> + Send,
+    ) -> PyResult<T> {
+        let guard = self.open(py)?;
+        let stream = guard.as_ref().ok_or_else(|| closed(py))?;
+        py.detach(|| action(stream)).map_err(|error| of_tensors(py, &error))
+    }
+
+    fn end<'py>(
+        &self,
+        py: Python<'py>,
+        action: fn(TensorStream) -> Result<StreamSummary, TensorsError>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let stream = py.detach(|| self.stream.write().unwrap_or_else(PoisonError::into_inner).take());
+        let stream = stream.ok_or_else(|| closed(py))?;
+        let summary = py.detach(|| action(stream)).map_err(|error| of_tensors(py, &error))?;
+        let values = progress_values(py, &summary.progress)?;
+        values.set_item("duration_s", summary.duration.as_secs_f64())?;
+        values.set_item("used_direct_io", summary.used_direct_io)?;
+        Ok(values)
+    }
+
+    /// Copies the elements into memory of the stream, as soon as there is room.
+    fn copy(&self, py: Python<'_>, stream: &TensorStream, head: TensorHead, elements: &[u8]) -> PyResult<Handover> {
+        let failed = |error: TensorsError| of_tensors(py, &error);
+        let mut room = stream.reserve(elements.len(), Duration::ZERO).map_err(failed)?;
+        while room.is_none() {
+            match self.pressure {
+                Pressure::Drop => return stream.count_dropped(&head).map_err(failed),
+                Pressure::Spill => return py.detach(|| stream.submit(head, elements)).map_err(failed),
+                Pressure::Block => {
+                    py.check_signals()?;
+                    room = py.detach(|| stream.reserve(elements.len(), SIGNAL_CHECK)).map_err(failed)?;
+                }
+            }
+        }
+        let Some(mut room) = room else { return Ok(Handover::Dropped) };
+        if elements.len() < COPY_WITHOUT_GIL_BYTES {
+            room.copy_from_slice(elements);
+        } else {
+            py.detach(|| room.copy_from_slice(elements));
+        }
+        stream.submit_room(head, room).map_err(failed)
+    }
+
+    /// What is known of a tensor that is handed over now.
+    pub(crate) fn head(
+        &self,
+        py: Python<'_>,
+        name: usize,
+        step: u64,
+        token_index: Option<u64>,
+        dtype: usize,
+        shape: &Bound<'_, PyTuple>,
+    ) -> PyResult<TensorHead> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let name = names.get(name).ok_or_else(|| usage_text(py, "a number that is no name's", Vec::new()))?;
+        let dtype = *DType::ALL.get(dtype).ok_or_else(|| usage_text(py, "a number that is no dtype's", Vec::new()))?;
+        let shape = shape.iter_borrowed().map(|length| length.extract()).collect::<PyResult<_>>()?;
+        let (name, layer) = (name.text.clone(), name.layer);
+        Ok(TensorHead { name, layer, step, token_index, timestamp_ns: now_ns(), dtype, shape })
+    }
+}
+
+/// A wrong size would read memory that is not the tensor's.
+pub(crate) fn check_size(py: Python<'_>, head: &TensorHead, bytes: usize) -> PyResult<()> {
+    if head.raw_bytes() == Some(bytes as u64) {
+        return Ok(());
+    }
+    let message = format!("tensor {:?} of shape {:?} and type {} in {bytes} bytes", head.name, head.shape, head.dtype);
+    Err(usage_text(py, &message, Vec::new()))
+}
+
+fn progress_values<'py>(py: Python<'py>, progress: &StreamProgress) -> PyResult<Bound<'py, PyDict>> {
+    let values = PyDict::new(py);
+    for (key, value) in [
+        ("packets", progress.packets),
+        ("raw_bytes", progress.raw_bytes),
+        ("written_packets", progress.written_packets),
+        ("written_bytes", progress.written_bytes),
+        ("dropped_packets", progress.dropped_packets),
+        ("dropped_bytes", progress.dropped_bytes),
+        ("spilled_packets", progress.spilled_packets),
+        ("spilled_bytes", progress.spilled_bytes),
+        ("tokens", progress.tokens),
+        ("memory_bytes", progress.memory_bytes),
+        ("peak_memory_bytes", progress.peak_memory_bytes),
+    ] {
+        values.set_item(key, value)?;
+    }
+    values.set_item("producers_waited_s", progress.producers_waited.as_secs_f64())?;
+    Ok(values)
+}
+
+/// CLOCK_MONOTONIC, as Python's `time.monotonic_ns` reads it.
+fn now_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

@@ -1,0 +1,58 @@
+"""Builds the wheel: maturin's, with the command-line program in it.
+
+The program is compiled first and laid where maturin takes scripts from, so that one `pip install .` gives both the
+command `dwell` and the module.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "python" / "dwell.data" / "scripts"
+
+get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
+get_requires_for_build_editable = maturin.get_requires_for_build_editable
+
+
+class UnsupportedOperation(Exception):
+    """What PEP 517 wants raised for an archive of sources that cannot be made."""
+
+
+def build_sdist(directory: str, settings: dict[str, Any] | None = None) -> str:
+    """The crates of the program are not dependencies of the module, so maturin's archive would lack them."""
+    raise UnsupportedOperation("dwell is built from a checkout: pip install .")
+
+
+def build_wheel(directory: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
+    """A wheel with the module and the program."""
+    _place_program()
+    return str(maturin.build_wheel(directory, settings, metadata))
+
+
+def build_editable(directory: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
+    """The same, with the Python files of this checkout."""
+    _place_program()
+    return str(maturin.build_editable(directory, settings, metadata))
+
+
+def _place_program() -> None:
+    subprocess.run(["cargo", "build", "--release", "--locked", "--package", "dwell-cli"], cwd=ROOT, check=True)
+    described = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    program = SCRIPTS / "dwell"
+    shutil.copy2(Path(json.loads(described.stdout)["target_directory"]) / "release" / "dwell", program)
+    # Names of functions and lines are half of the file; without the tool they stay.
+    if shutil.which("strip"):
+        subprocess.run(["strip", str(program)], check=True)

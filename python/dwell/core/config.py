@@ -1,0 +1,5 @@
+"""Names of `dwell.config`."""
+
+from dwell.config import InstrumentationConfig
+
+__all__ = ["InstrumentationConfig"]

@@ -1,0 +1,45 @@
+"""Which forward pass of a model a thread is in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["Passes"]
+
+
+class Passes:
+    """Counts the forward passes of one model; threads that run it at once are in different passes."""
+
+    def __init__(self, first_step: int, on_end: Callable[[], None]) -> None:
+        self.begun = 0
+        self._next_step = first_step
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._of_thread = threading.local()
+
+    def step(self) -> int:
+        """The pass that this thread is in; outside of one, that which began last."""
+        step: int | None = getattr(self._of_thread, "step", None)
+        return step if step is not None else max(0, self._next_step - 1)
+
+    def begin(self, *_: object) -> None:
+        """A forward pass begins; given to the model as a hook."""
+        here = self._of_thread
+        here.depth = getattr(here, "depth", 0) + 1
+        if here.depth == 1:
+            with self._lock:
+                here.step = self._next_step
+                self._next_step += 1
+                self.begun += 1
+
+    def end(self, *_: object) -> None:
+        """A forward pass ends, with a result or an exception."""
+        here = self._of_thread
+        if not getattr(here, "depth", 0):
+            # The capture began within the pass.
+            return
+        here.depth -= 1
+        if here.depth == 0:
+            here.step = None
+            self._on_end()
