@@ -1,9 +1,10 @@
 """How much of a PyTorch model's speed is left while its activations are captured.
 
 Every condition runs the same forward passes: nothing captured, dwell, and llm-instrumentation where it is installed.
-Conditions take turns, and each is compared with the uncaptured passes of its own round, so that a machine that slows
-down meanwhile slows all of them. `hot` is the speed inside the `with` block; `whole` also counts closing it, until every
-byte is in the file. Results are JSON on standard output; progress is on standard error.
+Conditions take turns, and each is compared with the uncaptured passes right before and after it, so that a machine that
+slows down meanwhile slows all of them. `hot` is the speed inside the `with` block; `whole` also counts closing it, until
+every byte is in the file; `cpu` is tokens per second of processor time of the thread that runs the model, which other
+load disturbs less. Results are JSON on standard output; progress is on standard error.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ SHAPES: dict[str, dict[str, int]] = {
 
 # Blocks captured at each point of the curve.
 GPU_CURVE: dict[str, list[int]] = {
-    "none": [1, 2, 3, 4, 22],
-    "float": [1, 2, 3, 4, 5, 6, 8, 11, 22],
-    "bounded:nmse:1e-3": [4, 8, 11, 22],
+    "none": [1, 2, 3, 22],
+    "float": [1, 2, 3, 4, 6, 11, 22],
+    "bounded:nmse:1e-3": [4, 8, 22],
 }
 
 
@@ -64,6 +65,7 @@ class Condition:
     open: Callable[[Path], contextlib.AbstractContextManager[Any]]
     ratios_hot: list[float] = field(default_factory=list)
     ratios_whole: list[float] = field(default_factory=list)
+    ratios_cpu: list[float] = field(default_factory=list)
     stored_bytes: int = 0
     raw_bytes: int = 0
     packets: int = 0
@@ -152,15 +154,24 @@ def peer_condition(model: LlamaForCausalLM, name: str, every_block: bool) -> Con
     return Condition(name, open_capture)
 
 
-def speeds(workload: Workload, condition: Condition | None, path: Path) -> tuple[float, float, float]:
-    """Tokens per second inside the capture and with its closing, and seconds with its closing."""
+@dataclass
+class Speed:
+    """Tokens per second."""
+
+    hot: float
+    whole: float
+    cpu: float
+    seconds_whole: float
+
+
+def speed(workload: Workload, condition: Condition | None, path: Path) -> Speed:
     begin = time.perf_counter()
     with condition.open(path) if condition else contextlib.nullcontext():
-        inside = time.perf_counter()
+        inside, inside_cpu = time.perf_counter(), time.thread_time()
         tokens = workload.run()
-        hot = time.perf_counter() - inside
+        hot, cpu = time.perf_counter() - inside, time.thread_time() - inside_cpu
     whole = time.perf_counter() - begin
-    return tokens / hot, tokens / whole, whole
+    return Speed(tokens / hot, tokens / whole, tokens / cpu, whole)
 
 
 def measure(workload: Workload, conditions: list[Condition], rounds: int, folder: Path) -> dict[str, Any]:
@@ -168,23 +179,32 @@ def measure(workload: Workload, conditions: list[Condition], rounds: int, folder
     workload.run()
     bases = []
     for number in range(rounds):
-        bases.append(speeds(workload, None, path)[0])
+        bases.append(speed(workload, None, path))
         for condition in conditions:
-            hot, whole, seconds = speeds(workload, condition, path)
-            read_outcome(condition, path, seconds)
+            found = speed(workload, condition, path)
+            read_outcome(condition, path, found.seconds_whole)
             path.unlink(missing_ok=True)
-            bases.append(speeds(workload, None, path)[0])
-            # The neighbours in time are the fairest to compare with.
-            base = (bases[-2] + bases[-1]) / 2
-            condition.ratios_hot.append(hot / base)
-            condition.ratios_whole.append(whole / base)
-            stored = condition.stored_bytes / seconds / 1e9
-            say(f"{workload.name} {number + 1}/{rounds} {condition.name}: hot {hot / base:.3f} whole {whole / base:.3f} {stored:.2f} GB/s")
+            bases.append(speed(workload, None, path))
+            compare(condition, found, bases[-2:])
+            say(f"{workload.name} {number + 1}/{rounds} {condition.name}: {last_ratios(condition)}")
     return {
         "workload": workload.name,
-        "base_tokens_per_s": statistics.median(bases),
+        "base_tokens_per_s": statistics.median(base.hot for base in bases),
         "conditions": [summary(condition) for condition in conditions],
     }
+
+
+def compare(condition: Condition, found: Speed, neighbours: list[Speed]) -> None:
+    hot = statistics.mean(base.hot for base in neighbours)
+    condition.ratios_hot.append(found.hot / hot)
+    condition.ratios_whole.append(found.whole / hot)
+    condition.ratios_cpu.append(found.cpu / statistics.mean(base.cpu for base in neighbours))
+
+
+def last_ratios(condition: Condition) -> str:
+    stored = condition.stored_bytes / condition.seconds_whole / 1e9
+    hot, whole, cpu = condition.ratios_hot[-1], condition.ratios_whole[-1], condition.ratios_cpu[-1]
+    return f"hot {hot:.3f} whole {whole:.3f} cpu {cpu:.3f} {stored:.2f} GB/s"
 
 
 def read_outcome(condition: Condition, path: Path, seconds: float) -> None:
@@ -200,6 +220,7 @@ def summary(condition: Condition) -> dict[str, Any]:
     values = asdict(condition) | {
         "hot": statistics.median(condition.ratios_hot),
         "whole": statistics.median(condition.ratios_whole),
+        "cpu": statistics.median(condition.ratios_cpu),
         "stored_gb_per_s": condition.stored_bytes / condition.seconds_whole / 1e9,
         "raw_gb_per_s": condition.raw_bytes / condition.seconds_whole / 1e9,
     }
@@ -246,10 +267,13 @@ def cpu_results(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 def gpu_results(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     model = build_model("1.1b", "cuda", torch.float16)
     layers = model.config.num_hidden_layers
-    folder, seconds, memory_gb = arguments.folder, arguments.seconds, 8.0
+    folder, seconds, memory_gb = arguments.folder, arguments.seconds, 2.0
     results = []
     if "decode" in arguments.parts:
-        decode = [dwell_condition(model, "dwell balanced, every block", "float", layers, memory_gb)]
+        decode = [
+            Condition("nothing", lambda path: contextlib.nullcontext()),
+            dwell_condition(model, "dwell balanced, every block", "float", layers, memory_gb),
+        ]
         results.append(measure(decode_workload(model, "cuda", 8, 64), decode, arguments.rounds, folder))
     if "prompt" in arguments.parts:
         curve = [
