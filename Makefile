@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 BIN := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help run test test-quick bench lint setup clean
+.PHONY: help run test test-quick bench bench-python lint setup clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ test-quick: ## format, clippy and the tests that take seconds
 bench: ## measure what dwell costs: make bench ARGS='--help'
 	@scripts/setup.sh run
 	@scripts/bench.sh $(ARGS)
+
+bench-python: ## measure a captured PyTorch model beside llm-instrumentation
+	@scripts/setup.sh test
+	@scripts/bench-python.sh $(ARGS)
 
 lint: ## format and clippy
 	@scripts/setup.sh run

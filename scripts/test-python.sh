@@ -7,7 +7,6 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-target=${CARGO_TARGET_DIR:-target}
 python=${XDG_CACHE_HOME:-$HOME/.cache}/dwell/venv-torch/bin/python
 
 skip() {
@@ -17,11 +16,7 @@ skip() {
 [ "${DWELL_QUICK:-}" != 1 ] || skip 'DWELL_QUICK'
 "$python" -c 'import torch, transformers' 2>/dev/null || skip 'no PyTorch, which make setup installs'
 
-# The module as cargo builds it, beside the Python files. Its debug information is nine tenths of it.
-cargo build --release --locked --quiet --package dwell-python
-cp "$target/release/libdwell_python.so" python/dwell/_core.abi3.so.new
-strip --strip-debug python/dwell/_core.abi3.so.new
-mv python/dwell/_core.abi3.so.new python/dwell/_core.abi3.so
+scripts/build-python.sh
 
 # Tests that need a GPU are told apart from those that pass.
 PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -rs -p no:cacheprovider --show-capture=no "$@"

@@ -32,17 +32,18 @@ def build_sdist(directory: str, settings: dict[str, Any] | None = None) -> str:
 
 def build_wheel(directory: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """A wheel with the module and the program."""
-    _place_program()
+    _prepare()
     return str(maturin.build_wheel(directory, settings, metadata))
 
 
 def build_editable(directory: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """The same, with the Python files of this checkout."""
-    _place_program()
+    _prepare()
     return str(maturin.build_editable(directory, settings, metadata))
 
 
-def _place_program() -> None:
+def _prepare() -> None:
+    """Lays the program where maturin takes it from."""
     subprocess.run(["cargo", "build", "--release", "--locked", "--package", "dwell-cli"], cwd=ROOT, check=True)
     described = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"],
@@ -50,9 +51,10 @@ def _place_program() -> None:
         check=True,
         stdout=subprocess.PIPE,
     )
+    target = Path(json.loads(described.stdout)["target_directory"])
     SCRIPTS.mkdir(parents=True, exist_ok=True)
     program = SCRIPTS / "dwell"
-    shutil.copy2(Path(json.loads(described.stdout)["target_directory"]) / "release" / "dwell", program)
+    shutil.copy2(target / "release" / "dwell", program)
     # Names of functions and lines are half of the file; without the tool they stay.
     if shutil.which("strip"):
         subprocess.run(["strip", str(program)], check=True)

@@ -155,16 +155,25 @@ def _blocks_by_size(model: nn.Module) -> dict[str, int]:
 
 
 def head_of(model: nn.Module) -> str | None:
-    """The name of the module that makes the logits."""
-    inner = unwrapped(model)
-    make = getattr(inner, "get_output_embeddings", None)
-    head = make() if callable(make) else getattr(inner, "lm_head", None)
-    return next((name for name, module in named_parts(model) if module is head), None) if head is not None else None
+    """The name of the module that makes the logits, of the model or of the outermost one within it that has one."""
+    for _, part in named_parts(model):
+        make = getattr(part, "get_output_embeddings", None)
+        head = make() if callable(make) else getattr(part, "lm_head", None)
+        if head is not None:
+            return next((name for name, module in named_parts(model) if module is head), None)
+    return None
 
 
 def _numbered(name: str, members: list[tuple[str, nn.Module]]) -> dict[str, int]:
+    """The members of a list by their places in it; one that is there twice by its first."""
     prefix = f"{name}." if name else ""
-    return {f"{prefix}{key}": number for number, (key, _) in enumerate(members)}
+    numbered: dict[str, int] = {}
+    seen: set[int] = set()
+    for number, (key, member) in enumerate(members):
+        if id(member) not in seen:
+            seen.add(id(member))
+            numbered[f"{prefix}{key}"] = number
+    return numbered
 
 
 def _lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Module]]]]:
@@ -172,7 +181,7 @@ def _lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Module]]]
 
     for name, module in named_parts(model):
         if isinstance(module, (nn.ModuleList, nn.Sequential)):
-            members = list(module.named_children())
+            members = [(key, member) for key, member in module._modules.items() if member is not None]
             if members:
                 yield name, members
 
@@ -181,9 +190,9 @@ def _parts(module: nn.Module) -> Iterator[str]:
     return (name.rpartition(".")[2] for name, _ in named_parts(module) if name)
 
 
-def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def named_parts(model: nn.Module, remove_duplicate: bool = True) -> Iterator[tuple[str, nn.Module]]:
     """The modules of a model with their names, as if no part of it had been compiled."""
-    for name, module in model.named_modules():
+    for name, module in model.named_modules(remove_duplicate=remove_duplicate):
         if not name.endswith("_orig_mod"):
             yield name.replace("_orig_mod.", ""), module
 

@@ -12,6 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -20,7 +21,7 @@ from dwell import _core
 from dwell.architectures import detect_model_architecture, unwrapped
 from dwell.config import InstrumentationConfig
 from dwell.errors import CaptureError, CaptureWarning, DwellError, UsageError
-from dwell.hooks import Index, Target, index_of, select_modules, tensors_of
+from dwell.hooks import Index, Target, enclosing_modules, index_of, select_modules, tensors_of
 from dwell.passes import Passes
 from dwell.tokens import Token
 from dwell.transfer import CopyTransport, RingTransport, Transport
@@ -54,6 +55,7 @@ class Capture:
         _check_checkpoint_arguments(
             track_per_token, checkpoint_interval_tokens, checkpoint_path, resume_from_checkpoint
         )
+        _check_kinds(models, config)
         config.check()
         self.output_path = fspath(output_path)
         self.config = config
@@ -72,9 +74,16 @@ class Capture:
         self._first_failure: Exception | None = None
         self._silent: set[str] = set()
         self._passes: list[Passes] = []
+        self._has_begun = False
         self._is_over = False
+        self._is_of_parent = False
 
     def __enter__(self) -> Capture:
+        if self._has_begun:
+            raise UsageError(
+                "beginning a capture a second time, which would replace its stream",
+                ["call capture_activations again, with another output_path"],
+            )
         selected = [select_modules(model, self.config) for model in self._models]
         first_step = self._open_stream()
         try:
@@ -87,6 +96,8 @@ class Capture:
             self._detach()
             self._stream.abandon()
             raise
+        self._has_begun = True
+        _running.add(self)
         return self
 
     def __exit__(
@@ -94,6 +105,8 @@ class Capture:
     ) -> None:
         self._is_over = True
         self._detach()
+        if self._is_of_parent:
+            return
         failure = self._end(is_failed=kind is not None) or self._capture_failure()
         if failure is None:
             self._warn_of_silence()
@@ -112,6 +125,7 @@ class Capture:
             raise UsageError(
                 "recording a token in a capture that does not track them", ["capture with track_per_token=True"]
             )
+        self._check_runs_here()
         self._transport.record_token(int(token_id), token_text)
         self.tokens.append(Token(len(self.tokens), int(token_id), token_text))
         if self._interval is not None and len(self.tokens) % self._interval == 0:
@@ -119,23 +133,41 @@ class Capture:
 
     def checkpoint(self) -> None:
         """Makes everything so far durable, and leaves a checkpoint to resume from."""
+        self._check_runs_here()
         self._transport.drain()
         self._stream.checkpoint()
 
     def flush(self) -> None:
         """Returns when everything so far is in the file."""
+        self._check_runs_here()
         self._transport.drain()
         self._stream.flush()
 
     def progress(self) -> dict[str, Any]:
         """Counts so far: tensors and bytes handed over, written, dropped; memory; how long the model waited."""
-        return self.summary if self.summary is not None else self._stream.progress()
+        if self.summary is not None:
+            return self.summary
+        self._check_runs_here()
+        return self._stream.progress()
 
     def analyze_activations(self, stream_path: str | PathLike[str] | None = None) -> dict[str, Any]:
         """What a stream holds; this capture's own by default."""
         from dwell.analysis import analyze_activations
 
         return analyze_activations(self.output_path if stream_path is None else stream_path)
+
+    def _check_runs_here(self) -> None:
+        if not self._has_begun:
+            raise UsageError("using a capture that has not begun", ["use it inside `with … as capture:`"])
+        if self._is_of_parent:
+            raise UsageError("using a capture of the parent process", ["a child begins a capture of its own"])
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child there are none of the threads that write the stream."""
+        self._is_over = self._is_of_parent = True
+        self._stream.leave_to_parent()
+        for passes in self._passes:
+            passes.close()
 
     def _open_stream(self) -> int:
         options = self._options()
@@ -194,13 +226,17 @@ class Capture:
     def _attach(self, model: nn.Module, targets: list[Target], prefix: str, first_step: int) -> None:
         passes = Passes(first_step, self._transport.end_pass)
         self._passes.append(passes)
+        # Wrappers generate by calling the model within them: a pass begins with whichever is called first.
+        roots = enclosing_modules(model, self.config)
         # The counting hooks stand outermost: other hooks of the same module run within the pass.
-        self._handles.append(model.register_forward_pre_hook(passes.begin, prepend=True))
+        for root in roots:
+            self._handles.append(root.register_forward_pre_hook(passes.begin, prepend=True))
         for target in targets:
             name = prefix + target.name
             self._silent.add(name)
             self._handles.append(target.module.register_forward_hook(self._hook(name, target.layer, passes)))
-        self._handles.append(model.register_forward_hook(passes.end, always_call=True))
+        for root in roots:
+            self._handles.append(root.register_forward_hook(passes.end, always_call=True))
 
     def _run_as_written(self) -> None:
         """Has compiled models run uncompiled meanwhile: their code may have been made without hooks."""
@@ -254,6 +290,8 @@ class Capture:
 
     def _detach(self) -> None:
         self._stance.close()
+        for passes in self._passes:
+            passes.close()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -265,6 +303,10 @@ class Capture:
             self._transport.close()
         except DwellError as error:
             failure = error
+        except BaseException:
+            # Ctrl-C while the last tensors are on their way: what came through is kept.
+            self._stream.abandon()
+            raise
         try:
             self.summary = self._stream.abandon() if is_failed or failure else self._stream.finish()
         except DwellError as error:
@@ -278,7 +320,7 @@ class Capture:
         (name, message), _ = next(iter(self._failures.items()))
         others = f", and {len(self._failures) - 1} more of the kind" if len(self._failures) > 1 else ""
         failure = CaptureError(
-            f"{total} tensors could not be captured; capturing the output of {name!r} found {message}{others}",
+            f"{total} {'tensor' if total == 1 else 'tensors'} could not be captured; capturing the output of {name!r} found {message}{others}",
             getattr(self._first_failure, "hints", ()),
         )
         failure.__cause__ = self._first_failure
@@ -315,6 +357,17 @@ class Capture:
             )
 
 
+_running: WeakSet[Capture] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for capture in list(_running):
+        capture._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _warn(message: str, hint: str) -> None:
     warnings.warn(f"{message}\nhint: {hint}", CaptureWarning, stacklevel=4)
 
@@ -325,6 +378,17 @@ def _has_compiled_parts(models: Sequence[nn.Module]) -> bool:
         for model in models
         for module in model.modules()
     )
+
+
+def _check_kinds(models: Sequence[object], config: object) -> None:
+    for model in models:
+        if not isinstance(model, nn.Module):
+            raise UsageError(f"a model of type {type(model).__name__}, and a torch.nn.Module is needed")
+    if not isinstance(config, InstrumentationConfig):
+        raise UsageError(
+            f"a configuration of type {type(config).__name__}, and an InstrumentationConfig is needed",
+            ["config=dwell.InstrumentationConfig.balanced().with_…"],
+        )
 
 
 def _check_checkpoint_arguments(tracks: bool, interval: int | None, path: object, resumes: bool) -> None:

@@ -109,6 +109,8 @@ class InstrumentationConfig:
         _check_rate(self.sampling_rate)
         for name in ("target_throughput_gbps", "max_memory_gb", "flush_mb", "max_spill_gb"):
             _check_positive(name, getattr(self, name))
+        if self.targets is not None and not self.targets:
+            raise UsageError("targets=[], which selects no module", ["None for what the granularity selects"])
         if self.pressure not in PRESSURES:
             raise UsageError(
                 f"pressure={self.pressure!r}, and no such value is known", [f"one of: {', '.join(PRESSURES)}"]
@@ -227,5 +229,5 @@ def _check_rate(rate: float) -> None:
 
 
 def _check_positive(name: str, value: float | None) -> None:
-    if value is not None and not value > 0:
+    if value is not None and not 0 < value < float("inf"):
         raise UsageError(f"{name}={value}, and a number above 0 is needed")

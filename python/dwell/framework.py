@@ -99,6 +99,10 @@ def capture_activations(
         name = "_".join(re.sub(r"[^\w-]", "_", part) for part in about if part) or "capture"
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         output_path = Path(output_dir) / f"{name}.tensors"
+        number = 2
+        while auto_timestamp and output_path.exists():
+            output_path = Path(output_dir) / f"{name}_{number}.tensors"
+            number += 1
     return framework.capture_activations(
         output_path, track_per_token, checkpoint_interval_tokens, checkpoint_path, resume_from_checkpoint
     )

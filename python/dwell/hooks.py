@@ -39,6 +39,7 @@ def select_modules(model: nn.Module, config: InstrumentationConfig) -> list[Targ
     family = family_of(model, config.architecture)
     blocks = blocks_of(model, family)
     modules = dict(named_parts(model))
+    everywhere = dict(named_parts(model, remove_duplicate=False))
     if config.targets is not None:
         names = [name for name in modules if any(fnmatchcase(name, glob) for glob in config.targets)]
         missing = [glob for glob in config.targets if not any(fnmatchcase(name, glob) for name in modules)]
@@ -60,8 +61,23 @@ def select_modules(model: nn.Module, config: InstrumentationConfig) -> list[Targ
     if not names:
         what = config.granularity.value
         raise UsageError(f"capturing {what} found no such module in {type(model).__name__}", _name_hints(modules))
-    targets = [Target(name or type(model).__name__, modules[name], _layer_of(name, blocks)) for name in names]
+    targets = [Target(name or type(model).__name__, everywhere[name], _layer_of(name, blocks)) for name in names]
     return targets if config.target_layers is None else _of_layers(targets, config.target_layers, blocks)
+
+
+def enclosing_modules(model: nn.Module, config: InstrumentationConfig) -> list[nn.Module]:
+    """The model, and the modules in it that hold all blocks: what may be called in place of the model."""
+    if isinstance(model, nn.DataParallel) and len(model.device_ids) > 1:
+        # Its copies of the inner model run in threads, and are one pass.
+        return [model]
+    inner = unwrapped(model)
+    blocks = blocks_of(inner, family_of(inner, config.architecture))
+    holders = [
+        module
+        for name, module in named_parts(inner)
+        if name and blocks and all(block.startswith(f"{name}.") for block in blocks)
+    ]
+    return [model, *([] if inner is model else [inner]), *holders]
 
 
 def _outermost(modules: Mapping[str, nn.Module], blocks: Mapping[str, int], is_one: Callable[[str], bool]) -> list[str]:

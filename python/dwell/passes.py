@@ -18,6 +18,14 @@ class Passes:
         self._lock = threading.Lock()
         self._of_thread = threading.local()
 
+    def close(self) -> None:
+        """Nobody is told of ends any more."""
+        self._on_end = _nothing
+
+    def __deepcopy__(self, memo: object) -> Passes:
+        """A copy of a model is counted, and captured, with it."""
+        return self
+
     def step(self) -> int:
         """The pass that this thread is in; outside of one, that which began last."""
         step: int | None = getattr(self._of_thread, "step", None)
@@ -43,3 +51,7 @@ class Passes:
         if here.depth == 0:
             here.step = None
             self._on_end()
+
+
+def _nothing() -> None:
+    pass

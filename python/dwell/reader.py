@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from os import PathLike, fspath
+from os.path import exists, samefile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -30,6 +31,9 @@ class Tensor:
         self._file = file
         self._index = index
         self._values = file.entry(index)
+
+    def __reduce__(self) -> tuple[type[Tensor], tuple[_core.File, int]]:
+        return Tensor, (self._file, self._index)
 
     @property
     def name(self) -> str:
@@ -229,6 +233,8 @@ class TensorFile(Sequence[Tensor]):
 
     def to_safetensors(self, path: str | PathLike[str]) -> int:
         """Writes all tensors to a safetensors file, under `name/step`; returns how many there are."""
+        if exists(path) and samefile(path, self.path):
+            raise UsageError(f"writing the output: it is the stream itself: {fspath(path)!r}", ["choose another name"])
         return self._file.export_safetensors(path)
 
     def to_arrow(self) -> pyarrow.RecordBatchReader:

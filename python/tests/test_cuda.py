@@ -143,3 +143,22 @@ def test_a_hook_never_waits_for_the_gpu(path: Path) -> None:
         done.record()
         assert not done.query(), "the pass waited for the GPU"
     assert len(dwell.open(path)) == 2 * (models.LAYERS + 1)
+
+
+def test_small_tensors_of_several_streams_come_back_in_order(path: Path) -> None:
+    stream = _core.Stream.create(path, options("none"))
+    transport = RingTransport(stream, 1 << 26, waits=True)
+    name = stream.name("x", None)
+    sizes = torch.randint(0, SMALL_BYTES, (3000,)).tolist()
+    side = torch.cuda.Stream()
+    for step, size in enumerate(sizes):
+        with torch.cuda.stream(side if step % 7 == 0 else torch.cuda.default_stream()):
+            value = torch.full((size,), step % 251, dtype=torch.uint8, device="cuda")
+            transport.emit(name, step, None, value)
+            value.fill_(255)
+        if step % 50 == 0:
+            transport.end_pass()
+    transport.close()
+    stream.finish()
+    for step, (tensor, size) in enumerate(zip(dwell.open(path), sizes, strict=True)):
+        assert tensor.shape == (size,) and torch.all(tensor.to_torch() == step % 251), step

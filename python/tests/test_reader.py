@@ -72,6 +72,9 @@ def test_safetensors(path: Path, truth: dict[str, torch.Tensor], tmp_path: Path)
     loaded = safetensors.load_file(out)
     assert len(loaded) == 2 * (models.LAYERS + 1)
     assert models.same_bits(loaded["model.layers.2/1"], truth["model.layers.2"])
+    with pytest.raises(dwell.UsageError, match="the stream itself"):
+        dwell.open(path).to_safetensors(path)
+    assert len(dwell.open(path)) == len(loaded)
 
 
 def test_other_readers_agree(path: Path, truth: dict[str, torch.Tensor]) -> None:

@@ -164,3 +164,20 @@ def test_ctrl_c_ends_a_capture_that_waits(path: Path) -> None:
     assert process.communicate(timeout=60)[0] == "stopped\n"
     stream = dwell.open(path)
     assert len(stream) > 0 and all(tensor.name == "part" for tensor in stream)
+
+
+def test_ctrl_c_while_a_capture_ends_closes_its_stream(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def close() -> None:
+        raise KeyboardInterrupt
+
+    model = models.llama()
+    capture = dwell.capture_activations(model, path)
+    with pytest.raises(KeyboardInterrupt), torch.no_grad(), capture as running:
+        model(models.ids())
+        monkeypatch.setattr(running._transport, "close", close)
+    stream = dwell.open(path)
+    assert len(stream) == models.LAYERS + 1 and not stream.is_finished
+    # Nobody holds the file any more.
+    with torch.no_grad(), dwell.capture_activations(model, path):
+        model(models.ids())
+    assert dwell.open(path).is_finished

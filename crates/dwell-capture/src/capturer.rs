@@ -30,6 +30,8 @@ pub struct Capturer {
 struct OpenStream {
     stream: TensorStream,
     checkpoint_every: Option<u64>,
+    /// Whether there is a checkpoint to go on from.
+    has_checkpoint: bool,
     recorded_tokens: Vec<TokenMark>,
     recorded_packets: u64,
     packets: u64,
@@ -94,6 +96,7 @@ impl Capturer {
             return Ok(OpenStream {
                 stream,
                 checkpoint_every,
+                has_checkpoint: true,
                 recorded_tokens,
                 recorded_packets,
                 packets: 0,
@@ -101,12 +104,20 @@ impl Capturer {
             });
         }
         let stream = TensorStream::create(&output.path, options)?;
-        if checkpoint_every.is_some() {
+        let has_checkpoint = checkpoint_every.is_some();
+        if has_checkpoint {
             // So that it can be gone on with whenever it is cut off.
             stream.checkpoint()?;
         }
-        let recorded_tokens = Vec::new();
-        Ok(OpenStream { stream, checkpoint_every, recorded_tokens, recorded_packets: 0, packets: 0, tokens: 0 })
+        Ok(OpenStream {
+            stream,
+            checkpoint_every,
+            has_checkpoint,
+            recorded_tokens: Vec::new(),
+            recorded_packets: 0,
+            packets: 0,
+            tokens: 0,
+        })
     }
 
     /// A graph of this step is about to be computed.
@@ -136,11 +147,15 @@ impl Capturer {
 
     fn hand_over(&mut self, name: String, tensor: Strided<'_>) -> Result<(), CaptureError> {
         let (Some(open), Some(chosen)) = (&mut self.open, self.choice.tensors.get(&name)) else { return Ok(()) };
+        let shape: Vec<u64> = tensor.lengths[..chosen.rank].iter().rev().copied().collect();
+        // Of all pieces of a prompt but its last one, there is nothing of the last layer.
+        if shape.contains(&0) {
+            return Ok(());
+        }
         open.packets += 1;
         if open.packets <= open.recorded_packets {
             return Ok(());
         }
-        let shape: Vec<u64> = tensor.lengths[..chosen.rank].iter().rev().copied().collect();
         let strides = |name: &str| CaptureError::Strides { name: name.to_owned() };
         // That it fits the tensor was found at the beginning.
         let taken = self.job.selection.slice.of(&shape).map_err(|_| strides(&name))?;
@@ -216,7 +231,7 @@ impl OpenStream {
     fn end(self, end: GenerationEnd) -> Result<CaptureEvent, CaptureError> {
         let recorded_tokens = self.recorded_tokens.len() as u64;
         let is_behind = self.packets < self.recorded_packets || self.tokens < recorded_tokens;
-        let can_resume = self.checkpoint_every.is_some() && end != GenerationEnd::Done;
+        let can_resume = self.has_checkpoint && end != GenerationEnd::Done;
         if is_behind || can_resume {
             // A checkpoint of before is still good where nothing was added to it.
             if !is_behind && end == GenerationEnd::Interrupted {

@@ -49,7 +49,6 @@ pub struct Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) layer: Option<i32>,
-    pub(crate) group: Option<Group>,
     pub(crate) dtype: DType,
     pub(crate) rank: usize,
 }
@@ -109,7 +108,7 @@ impl Selection {
             };
             check_slice(&self.slice, tensor)?;
             let layer = tensor.layer.and_then(|layer| i32::try_from(layer).ok());
-            let chosen = Chosen { layer, group: tensor.group, dtype, rank: tensor.shape.len() };
+            let chosen = Chosen { layer, dtype, rank: tensor.shape.len() };
             choice.tensors.insert(tensor.name.clone(), chosen);
         }
         match wanted.first() {

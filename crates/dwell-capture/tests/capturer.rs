@@ -95,6 +95,21 @@ fn cut_off(path: &Path) {
 }
 
 #[test]
+fn a_resumed_capture_that_is_interrupted_again_goes_on_without_further_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    cut_off(&path);
+    for (steps, end) in [(7, GenerationEnd::Interrupted), (9, GenerationEnd::Done)] {
+        let mut capturer = begin(job(&path, true, None)).unwrap();
+        (0..steps).for_each(|number| step(&mut capturer, number, 100 + number as i64));
+        let event = capturer.end(end).unwrap().unwrap();
+        let is_done = end == GenerationEnd::Done;
+        assert!(matches!(event, CaptureEvent::Ended { is_finished, .. } if is_finished == is_done), "{event:?}");
+        assert_eq!(content(&path).0.len() as u64, steps);
+    }
+}
+
+#[test]
 fn other_tokens_than_before_end_a_resumed_capture() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");

@@ -87,7 +87,9 @@ impl CaptureSummary {
         }
         line("captured", self.captured_line());
         line("lost", self.lost_line());
-        if self.has_last_position_only {
+        if self.packets + self.dropped_packets == 0 {
+            line("note", "nothing was captured: no step that was computed is one of --phase and --every".into());
+        } else if self.has_last_position_only {
             line(
                 "note",
                 "of a prompt, the last layer has its last position alone; --all-positions computes all".into(),

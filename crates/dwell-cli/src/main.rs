@@ -18,17 +18,22 @@ mod model_cache;
 mod model_file;
 mod output;
 mod run_request;
+mod same_file;
 mod summary_text;
 mod terminal;
 mod text_view;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command, ModelCommand};
 
 fn main() -> ExitCode {
+    outlive_file_size_limits();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => commands::run::run(&args),
@@ -53,4 +58,10 @@ fn main() -> ExitCode {
         Command::CaptureWorker => return dwell_worker::run_capture(),
     };
     result.unwrap_or_else(|error| messages::report(&error))
+}
+
+/// A file that reaches `ulimit -f` is then an error of the write, as a full disk is. Without a handler the signal kills.
+fn outlive_file_size_limits() {
+    // It is set and never read: that there is a handler is enough.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }

@@ -137,6 +137,26 @@ fn chosen_tensors_are_exported() {
     assert_eq!(header["l_out-0/2"]["data_offsets"], serde_json::json!([2048, 4096]));
     assert_eq!(bytes.len(), 8 + header_bytes + 4096);
     assert_eq!(bytes[8 + header_bytes + 4..][..4], 0.25_f32.to_le_bytes());
+    for choice in [["--name", "no*"], ["--step", "7"]] {
+        let none = tensors(&["export", choice[0], choice[1], "-o", out.to_str().unwrap()], &[&path]);
+        assert_eq!(none.status.code(), Some(2), "{}", text_of(&none));
+        assert!(text_of(&none).contains("hint: see what there is with `dwell tensors stats "), "{}", text_of(&none));
+    }
+    assert_eq!(fs::read(&out).unwrap(), bytes);
+}
+
+#[test]
+fn a_stream_is_not_replaced_by_another_form_of_itself() {
+    let place = Workplace::new();
+    let path = stream(&place, "gen.tensors", 1.0);
+    let (bytes, link) = (fs::read(&path).unwrap(), place.path().join("link"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for arguments in [&["convert", "--to", "tensors"][..], &["convert", "--to", "packets"], &["export", "-o"]] {
+        let output = tensors(arguments, &[&path, &link]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text_of(&output));
+        assert!(text_of(&output).contains("it is the input too"), "{}", text_of(&output));
+        assert!(fs::read(&path).unwrap() == bytes && link.is_symlink(), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -68,6 +68,8 @@ impl Encoder {
     }
 
     fn zstd(&mut self, level: i32, raw: &[u8], out: &mut Vec<u8>) -> Option<Encoded> {
+        // A level that has no text could not be read back.
+        let level = level.clamp(*Codec::ZSTD_LEVELS.start(), *Codec::ZSTD_LEVELS.end());
         if self.zstd.as_ref().is_none_or(|(kept, _)| *kept != level) {
             self.zstd = Some((level, zstd::bulk::Compressor::new(level).ok()?));
         }

@@ -127,6 +127,14 @@ fn integers_under_float_are_left_to_zstd() {
 }
 
 #[test]
+fn the_codec_that_was_used_can_be_named() {
+    for level in [i32::MIN, 0, 20, 99] {
+        let (encoded, _, _) = round_trip(Codec::Zstd { level }, DType::U8, 1, &[0; 1000]);
+        assert_eq!(encoded.codec.to_string().parse(), Ok(encoded.codec), "{level}");
+    }
+}
+
+#[test]
 fn bytes_that_are_no_whole_elements_survive() {
     let raw = vec![7; 1001];
     for &dtype in DType::ALL {

@@ -96,10 +96,14 @@ fn checked(call: &'static str, code: c_int) -> Result<(), CudaError> {
 impl Driver {
     /// The stream with this handle of the context that is current on this thread.
     pub(crate) fn stream(&self, handle: usize) -> Result<CudaStream, CudaError> {
+        Ok(CudaStream { context: self.current_context()?, stream: Handle(handle) })
+    }
+
+    fn current_context(&self) -> Result<Handle, CudaError> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the driver writes one pointer.
         checked("cuCtxGetCurrent", unsafe { (self.context_current)(&raw mut context) })?;
-        Ok(CudaStream { context: Handle(context as usize), stream: Handle(handle) })
+        Ok(Handle(context as usize))
     }
 
     /// A stream of its own beside another, in the same context. It lives as long as the process: there is one per device.
@@ -176,6 +180,9 @@ impl Driver {
 
     /// Makes calls in a context, whichever this thread has.
     fn within<T>(&self, context: Handle, calls: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+        if self.current_context()? == context {
+            return calls();
+        }
         // SAFETY: the context was current on some thread, and PyTorch keeps its contexts until the process ends.
         checked("cuCtxPushCurrent", unsafe { (self.context_push)(context.pointer()) })?;
         let outcome = calls();

@@ -1,7 +1,6 @@
 //! Errors as Python's exceptions, with the texts and hints of the command line.
 
 use std::error::Error;
-use std::fmt::Write;
 
 use dwell_events::Hint;
 use dwell_store::StoreError;
@@ -44,8 +43,12 @@ fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Writing to a string does not fail.
-        let _ = write!(text, ": {error}");
+        let told = error.to_string();
+        // Many messages tell their cause already.
+        if !text.contains(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
         cause = error.source();
     }
     text

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use dwell_tensors::{FileEnd, PacketEntry, TensorFile, TensorsError, export_safetensors, stats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict};
+use pyo3::types::{PyByteArray, PyDict, PyType};
 
 use crate::error::of_tensors;
 
-/// A tensor stream on disk.
-#[pyclass(frozen)]
+/// A tensor stream on disk. Pickled, it is its path.
+#[pyclass(frozen, module = "dwell._core")]
 pub(crate) struct File {
     file: TensorFile,
 }
@@ -44,6 +44,10 @@ impl File {
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = py.detach(|| TensorFile::open(&path)).map_err(|error| of_tensors(py, &error))?;
         Ok(Self { file })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (PathBuf,)) {
+        (py.get_type::<Self>(), (self.file.path().to_owned(),))
     }
 
     fn __len__(&self) -> usize {

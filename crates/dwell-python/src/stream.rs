@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
 
-use dwell_tensors::{DType, Handover, Pressure, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError};
+use dwell_tensors::{
+    DType, Handover, Pressure, StreamError, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustix::time::{ClockId, clock_gettime};
@@ -135,6 +137,14 @@ impl Stream {
         self.end(py, TensorStream::finish)
     }
 
+    /// Lets go of the stream and leaves all as it is: for a forked process, in which its threads do not exist.
+    fn leave_to_parent(&self) {
+        if let Ok(mut stream) = self.stream.try_write() {
+            // Dropping it would wait for them.
+            std::mem::forget(stream.take());
+        }
+    }
+
     /// Ends the stream after a failure: writes what is left and keeps the checkpoint.
     fn abandon<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.end(py, TensorStream::abandon)
@@ -190,14 +200,15 @@ impl Stream {
     /// Copies the elements into memory of the stream, as soon as there is room.
     fn copy(&self, py: Python<'_>, stream: &TensorStream, head: TensorHead, elements: &[u8]) -> PyResult<Handover> {
         let failed = |error: TensorsError| of_tensors(py, &error);
-        let mut room = stream.reserve(elements.len(), Duration::ZERO).map_err(failed)?;
+        let without_room = |error| failed(named(error, &head.name));
+        let mut room = stream.reserve(elements.len(), Duration::ZERO).map_err(without_room)?;
         while room.is_none() {
             match self.pressure {
                 Pressure::Drop => return stream.count_dropped(&head).map_err(failed),
                 Pressure::Spill => return py.detach(|| stream.submit(head, elements)).map_err(failed),
                 Pressure::Block => {
                     py.check_signals()?;
-                    room = py.detach(|| stream.reserve(elements.len(), SIGNAL_CHECK)).map_err(failed)?;
+                    room = py.detach(|| stream.reserve(elements.len(), SIGNAL_CHECK)).map_err(without_room)?;
                 }
             }
         }
@@ -227,6 +238,14 @@ impl Stream {
         let (name, layer) = (name.text.clone(), name.layer);
         Ok(TensorHead { name, layer, step, token_index, timestamp_ns: now_ns(), dtype, shape })
     }
+}
+
+/// The error of a tensor for which room was asked before its name was told.
+fn named(mut error: TensorsError, tensor: &str) -> TensorsError {
+    if let TensorsError::Stream(StreamError::TooLarge { name, .. }) = &mut error {
+        *name = tensor.to_owned();
+    }
+    error
 }
 
 /// A wrong size would read memory that is not the tensor's.

@@ -1,5 +1,6 @@
 //! A capture from start to finish: the worker writes the stream, this process follows it.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::ChildStdout;
@@ -8,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use dwell_capture::{CaptureCounts, CaptureEvent, CaptureJob, Group, ListedTensor};
+use dwell_capture::{CaptureCounts, CaptureEvent, CaptureJob, CaptureOutput, Group, ListedTensor};
 use dwell_events::Phase;
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_tensors::TensorFile;
@@ -148,9 +149,11 @@ impl CaptureReport {
     }
 
     fn judge(mut self, job: &CaptureJob, worker: &WorkerProcess, was_interrupted: bool) -> Result<Self, RunError> {
-        let failure = self.failure.take();
-        match (failure, worker.failure(), &job.output) {
+        match (self.failure.take(), worker.failure(), &job.output) {
             (None, None, _) if self.has_ended || !self.graph.is_empty() => Ok(self),
+            (Some((message, hints)), _, Some(output)) if self.has_stream && is_removed_empty(output) => {
+                Err(RunError::Engine { message, hints })
+            }
             (failure, how, Some(output)) if self.has_stream => {
                 let how = || how.map(|how| (how + &worker.last_words(), hints_after_signal(worker.fatal_signal())));
                 let ended = || ("the worker ended without closing the stream".to_owned(), Vec::new());
@@ -172,6 +175,13 @@ impl CaptureReport {
             }),
         }
     }
+}
+
+/// Removes a new stream in which there is nothing, so that the next attempt finds none in its way.
+fn is_removed_empty(output: &CaptureOutput) -> bool {
+    let is_empty = |file: TensorFile| file.packets().is_empty() && file.tokens().is_empty();
+    let is_new = !output.is_resumed && output.checkpoint_every.is_none();
+    is_new && TensorFile::open(&output.path).is_ok_and(is_empty) && fs::remove_file(&output.path).is_ok()
 }
 
 /// What a stream that was cut off holds, in words.

@@ -23,8 +23,9 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file that will replace whatever has this name.
+    /// Begins a file that will replace the file of this name.
     pub fn create(target: &Path) -> Result<Self, StoreError> {
+        check_replaceable("creating a file", target)?;
         let partial = partial_path(target);
         let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a file", &partial, error))?;
         Ok(Self { target: target.to_path_buf(), partial, writer: Some(BufWriter::new(file)) })
@@ -81,6 +82,16 @@ pub fn write_json_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(
     write_bytes_atomically(target, &text)
 }
 
+/// Refuses a name that a device, a pipe or a directory has.
+///
+/// Renaming would take the place of a device for everyone, and opening a pipe may wait forever.
+pub fn check_replaceable(action: &'static str, target: &Path) -> Result<(), StoreError> {
+    match fs::metadata(target) {
+        Ok(found) if !found.is_file() => Err(StoreError::NotAFile { action, path: target.to_path_buf() }),
+        _ => Ok(()),
+    }
+}
+
 /// Where the content of `target` is gathered.
 pub(crate) fn partial_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
@@ -95,7 +106,7 @@ pub fn rename_durably(from: &Path, to: &Path) -> Result<(), StoreError> {
 }
 
 /// A name is durable only once its directory is synced.
-pub(crate) fn sync_directory_of(path: &Path) -> Result<(), StoreError> {
+pub fn sync_directory_of(path: &Path) -> Result<(), StoreError> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -118,6 +129,18 @@ mod tests {
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_files_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [dir.path(), &socket] {
+            let error = write_bytes_atomically(path, b"new").unwrap_err();
+            assert!(matches!(error, StoreError::NotAFile { .. }), "{error}");
+        }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

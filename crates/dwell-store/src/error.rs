@@ -59,6 +59,15 @@ pub enum StoreError {
         path: PathBuf,
     },
 
+    /// A device, a pipe or a directory has the name; it is neither written nor replaced.
+    #[error("{action} found no regular file, and one is needed: {path:?}")]
+    NotAFile {
+        /// What was being done.
+        action: &'static str,
+        /// What has the name.
+        path: PathBuf,
+    },
+
     /// Any other failure of the operating system.
     #[error("{action} failed with {source}: {path:?}")]
     Io {
@@ -228,6 +237,12 @@ impl Hint for StoreError {
             ],
             Self::PermissionDenied { path, .. } => {
                 vec![format!("see who may write there with `ls -ld '{}'`", parent(path).display())]
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                vec![
+                    "see how large a file may be with `ulimit -f`, and allow more with `ulimit -f unlimited`"
+                        .to_owned(),
+                ]
             }
             Self::Exists { path, .. } => {
                 vec![format!("choose another run id, or look at what is there with `ls '{}'`", path.display())]

@@ -36,7 +36,10 @@ mod utc;
 mod verify;
 mod verify_tree;
 
-pub use atomic_file::{AtomicFile, PARTIAL_SUFFIX, rename_durably, write_bytes_atomically, write_json_atomically};
+pub use atomic_file::{
+    AtomicFile, PARTIAL_SUFFIX, check_replaceable, rename_durably, sync_directory_of, write_bytes_atomically,
+    write_json_atomically,
+};
 pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_text_at_most};
 pub use cells::{number_at, text_at};
 pub use dwell_events::Compression;

@@ -118,11 +118,16 @@ impl Hint for TensorsError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Store(StoreError::NoSpace { path, .. }) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 vec![
-                    format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder.display()),
+                    format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder_of(path).display()),
                     "what was flushed before is whole: `dwell tensors recover FILE` ends such a stream".to_owned(),
                 ]
+            }
+            Self::Store(StoreError::NotFound { path, .. }) if path.starts_with("~") => {
+                vec!["write the whole path: `~` means nothing but to a shell".to_owned()]
+            }
+            Self::Store(StoreError::NotFound { path, .. }) if !folder_of(path).exists() => {
+                vec![format!("make the folder with `mkdir -p '{}'`", folder_of(path).display())]
             }
             Self::Store(error) => error.hints(),
             Self::Stream(error) => error.hints(),
@@ -139,4 +144,12 @@ impl Hint for TensorsError {
             _ => Vec::new(),
         }
     }
+}
+
+/// The folder that a file lies in; a folder itself, which is where a spill file without a name lies.
+fn folder_of(path: &Path) -> &Path {
+    if path.is_dir() {
+        return path;
+    }
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,7 +1,7 @@
 //! A stream read back.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -87,12 +87,9 @@ impl TensorFile {
 
     fn open_head(path: &Path) -> Result<Self, TensorsError> {
         let unopened = |error| TensorsError::from_io(OPENING, path, error);
-        let file = File::open(path).map_err(unopened)?;
-        let about = file.metadata().map_err(unopened)?;
         let strange = |reason: String| TensorsError::NotAStream { reason, path: path.to_path_buf() };
-        if !about.is_file() {
-            return Err(strange("no file".to_owned()));
-        }
+        let file = open_regular(path)?;
+        let about = file.metadata().map_err(unopened)?;
         let head = read_schema(about.len(), |length| read_at(&file, 0, length)).map_err(strange)?;
         let version = head.metadata.get(VERSION_KEY).cloned().unwrap_or_default();
         if version != CONTAINER_VERSION {
@@ -307,10 +304,19 @@ fn places_by_name(index: &Index) -> HashMap<Arc<str>, Vec<usize>> {
     index.names.iter().cloned().zip(places).collect()
 }
 
+/// Opens what is a file: to open a pipe is to wait for it.
+fn open_regular(path: &Path) -> Result<File, TensorsError> {
+    let failed = |error| TensorsError::from_io(OPENING, path, error);
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(TensorsError::NotAStream { reason: "no regular file".to_owned(), path: path.to_path_buf() });
+    }
+    File::open(path).map_err(failed)
+}
+
 /// Whether a file begins like an Arrow IPC stream, as tensor streams do and packet files do not.
 pub fn is_stream(path: &Path) -> Result<bool, TensorsError> {
     let failed = |error| TensorsError::from_io(OPENING, path, error);
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path)?;
     let length = file.metadata().map_err(failed)?.len().min(CONTINUATION.len() as u64);
     Ok(read_at(&file, 0, length as usize).map_err(failed)? == CONTINUATION)
 }

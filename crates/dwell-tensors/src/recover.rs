@@ -10,7 +10,7 @@ use dwell_store::AtomicFile;
 use serde::Serialize;
 
 use crate::container::{Index, IndexBuilder};
-use crate::stream::{StreamError, tokens_file};
+use crate::stream::{StreamError, checkpoint, tokens_file};
 use crate::{FileEnd, TensorFile, TensorsError};
 
 const RECOVERING: &str = "recovering a tensor stream";
@@ -38,13 +38,15 @@ pub struct Recovered {
     pub tokens_file: Option<PathBuf>,
 }
 
-/// Cuts a stream after its last whole batch and gives it an end. What is cut off is kept in a file beside it.
+/// Cuts a stream after its last whole batch and gives it an end. What is cut off is kept in a file beside it. A
+/// checkpoint is of no use to a stream with an end, and is removed.
 ///
 /// A second call finds nothing to do. Stopped halfway, it leaves a stream that can be recovered.
 pub fn recover(path: &Path) -> Result<Recovered, TensorsError> {
     let failed = |error| TensorsError::from_io(RECOVERING, path, error);
     let stream = TensorFile::open(path)?;
     if stream.is_finished() {
+        checkpoint::remove_default(path)?;
         return Ok(summary(&stream, stream.index(), None));
     }
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
@@ -78,6 +80,7 @@ pub fn recover(path: &Path) -> Result<Recovered, TensorsError> {
         tokens_file::write(path, &tokens, duration)?;
         recovered.tokens_file = Some(tokens_file::tokens_path(path));
     }
+    checkpoint::remove_default(path)?;
     Ok(recovered)
 }
 
@@ -150,6 +153,19 @@ mod tests {
     use super::*;
     use crate::testing::{at, dropped, stream_bytes, tensor, two_batches};
     use crate::verify;
+
+    #[test]
+    fn a_stream_with_an_end_has_no_checkpoint() {
+        let (bytes, ends) = stream_bytes(&two_batches());
+        for length in [ends[1], bytes.len()] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = at(&dir, &bytes[..length]);
+            let left = checkpoint::default_path(&path);
+            fs::write(&left, "{}").unwrap();
+            recover(&path).unwrap();
+            assert!(!left.exists(), "cut at {length}");
+        }
+    }
 
     #[test]
     fn a_stream_cut_anywhere_becomes_whole_and_nothing_is_destroyed() {

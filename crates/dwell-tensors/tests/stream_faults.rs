@@ -234,3 +234,34 @@ fn a_little_memory_and_no_direct_writes_do_as_well() {
     assert!(!summary.used_direct_io && summary.progress.peak_memory_bytes <= 1 << 20);
     assert!(verify(&path).unwrap().is_sound());
 }
+
+#[test]
+fn a_dropped_tensor_that_no_file_can_hold_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tensors");
+    let stream = TensorStream::create(&path, StreamOptions { pressure: Pressure::Drop, ..options() }).unwrap();
+    let mut large = head("large", 0, 1);
+    large.shape = vec![1 << 63];
+    for _ in 0..3 {
+        assert_eq!(stream.count_dropped(&large).unwrap(), Handover::Dropped);
+    }
+    large.shape.push(2);
+    assert!(matches!(stream.count_dropped(&large), Err(TensorsError::UnfitTensor { .. })));
+    let unnamed = stream.count_dropped(&head(&"x".repeat(1 << 16), 0, 1));
+    assert!(matches!(unnamed, Err(TensorsError::UnfitTensor { .. })));
+    stream.finish().unwrap();
+    assert_eq!(TensorFile::open(&path).unwrap().dropped()["large"], (3, u64::MAX));
+    assert!(verify(&path).unwrap().is_sound());
+}
+
+#[test]
+fn a_stream_that_says_too_much_about_itself_is_not_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tensors");
+    let saying =
+        |length: usize| StreamOptions { metadata: [("prompt".to_owned(), "x".repeat(length))].into(), ..options() };
+    let refused = TensorStream::create(&path, saying(32 << 20)).err();
+    assert!(matches!(refused, Some(TensorsError::Stream(StreamError::UnfitOption { option: "metadata", .. }))));
+    TensorStream::create(&path, saying((32 << 20) - 100)).unwrap().finish().unwrap();
+    assert_eq!(TensorFile::open(&path).unwrap().metadata()["prompt"].len(), (32 << 20) - 100);
+}

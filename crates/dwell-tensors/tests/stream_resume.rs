@@ -183,3 +183,35 @@ fn a_stream_that_is_dropped_keeps_its_checkpoint() {
     assert_eq!(resumed.packets, 2);
     stream.finish().unwrap();
 }
+
+#[test]
+fn tokens_that_were_cut_away_are_told_nowhere() {
+    let capture = abandoned();
+    let tokens_path = capture.path.with_file_name("a_tokens.json");
+    let told = || serde_json::from_slice::<serde_json::Value>(&fs::read(&tokens_path).unwrap()).unwrap();
+    assert_eq!(told()["total_tokens"], 7);
+    let (stream, _) = capture.resume().unwrap();
+    // Killed now, it would leave a stream of four tokens.
+    assert!(!tokens_path.exists());
+    stream.abandon().unwrap();
+    assert_eq!(told()["total_tokens"], 4);
+}
+
+#[test]
+fn a_stream_cut_off_before_its_first_checkpoint_begins_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = Capture { path: dir.path().join("a.tensors"), _dir: dir };
+    TensorStream::create(&capture.path, options()).unwrap().abandon().unwrap();
+    for beginning in [fs::read(&capture.path).unwrap(), Vec::new()] {
+        fs::write(&capture.path, beginning).unwrap();
+        let (stream, resumed) = capture.resume().unwrap();
+        assert_eq!(resumed, dwell_tensors::Resumed::default());
+        assert!(capture.checkpoint_path().exists());
+        hand_over(&stream, 0..2);
+        stream.finish().unwrap();
+        assert_eq!(TensorFile::open(&capture.path).unwrap().packets().len(), 2);
+    }
+    // What is no stream of ours is not replaced.
+    fs::write(&capture.path, "something else").unwrap();
+    assert!(matches!(capture.resume(), Err(TensorsError::NotAStream { .. })));
+}

@@ -7,7 +7,8 @@ use dwell_capture::{CaptureJob, CaptureOutput, CapturedPhase, Layers, Selection,
 use dwell_codec::Codec;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_run::{CaptureReport, capture};
-use dwell_tensors::TensorFile;
+use dwell_store::check_replaceable;
+use dwell_tensors::{TensorFile, recover};
 
 use crate::args::CaptureArgs;
 use crate::capture_text::{CaptureSummary, list_text};
@@ -17,6 +18,7 @@ use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::model_cache::Model;
 use crate::output::{print_result, say};
+use crate::same_file::is_same_file;
 use crate::{model_cache, model_file, run_request};
 
 pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
@@ -29,11 +31,18 @@ pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         Some(output) if !args.list => Some(how_to_begin(output, args)?),
         _ => None,
     };
-    if begin == Some(Begin::NotAtAll) {
+    if let (Some(Begin::NotAtAll), Some(output)) = (begin, &args.output) {
+        // Killed right after its last write, it has its checkpoint still.
+        recover(output).map_err(hinted)?;
         say(format_args!("nothing to resume: the stream is finished\n"));
         return Ok(ExitCode::SUCCESS);
     }
     let model = model_cache::resolve(args.generation.model.as_deref())?;
+    if let Some(output) = args.output.as_deref().filter(|output| is_same_file(output, &model.path)) {
+        return Err(Failure::new(format!("writing the stream: it is the model's file: {output:?}"))
+            .hint("choose another name with -o")
+            .into());
+    }
     let mut job = CaptureJob { job: job(args, prompt, &model)?, selection, output: None };
     let (Some(output), Some(begin)) = (&args.output, begin) else { return list(job, args, &interruption) };
     job.output = Some(CaptureOutput {
@@ -66,6 +75,7 @@ fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
         let failure = Failure::new(format!("writing the stream: there is no such folder: {folder:?}"));
         return Err(failure.hint(format!("mkdir -p {}", shell_word(&folder.display().to_string()))).into());
     }
+    check_replaceable("writing the stream", output).map_err(hinted)?;
     if !output.exists() {
         if args.resume && !args.json {
             say(format_args!("note: nothing to resume; the capture begins\n"));
@@ -75,8 +85,12 @@ fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
     if args.force {
         return Ok(Begin::Anew);
     }
-    let is_finished = TensorFile::open(output).is_ok_and(|file| file.is_finished());
-    match (args.resume, is_finished) {
+    let found = TensorFile::open(output);
+    if found.is_err() && !args.resume {
+        let failure = Failure::new(format!("writing the stream: it exists and is no tensor stream: {output:?}"));
+        return Err(failure.hint("choose another name with -o, or replace it with --force").into());
+    }
+    match (args.resume, found.is_ok_and(|file| file.is_finished())) {
         (true, true) => Ok(Begin::NotAtAll),
         (true, false) => Ok(Begin::Resumed),
         (false, true) => {
@@ -142,7 +156,7 @@ fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> 
     report.map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {
-            dwell_run::RunError::CaptureStopped { .. } if args.checkpoint_every.is_some() => {
+            dwell_run::RunError::CaptureStopped { .. } if has_checkpoint(args) => {
                 failure.hint(format!("or go on with `{}`", resume_command())).into()
             }
             _ => failure.into(),
@@ -171,8 +185,13 @@ fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::
 /// What can be done with a stream that was cut off.
 fn hints_when_cut_off(output: &Path, args: &CaptureArgs) -> Vec<String> {
     let recover = format!("dwell tensors recover {}", shell_word(&output.display().to_string()));
-    let resume = args.checkpoint_every.map(|_| format!("go on with `{}`", resume_command()));
+    let resume = has_checkpoint(args).then(|| format!("go on with `{}`", resume_command()));
     resume.into_iter().chain([format!("end the stream where it is with `{recover}`")]).collect()
+}
+
+/// Whether a capture that is cut off can be gone on with.
+fn has_checkpoint(args: &CaptureArgs) -> bool {
+    args.checkpoint_every.is_some() || args.resume
 }
 
 /// The same command, to go on with what it began.

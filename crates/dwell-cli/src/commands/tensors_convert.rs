@@ -4,17 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_tensors::{
-    FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream, reencode,
-    to_packets,
+    FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream,
+    reencode, to_packets,
 };
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Serialize;
 
 use super::tensors;
 use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
-use crate::format::{bytes, counted};
+use crate::format::{bytes, counted, shell_word};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
+use crate::same_file::is_same_file;
 
 /// What was written.
 #[derive(Serialize)]
@@ -34,6 +35,7 @@ impl Written {
 }
 
 pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
+    refuse_itself(&args.input, &args.output)?;
     if !is_stream(&args.input).map_err(hinted)? {
         return read_packets(args);
     }
@@ -75,12 +77,27 @@ fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
+    refuse_itself(&args.file, &args.output)?;
     let names = patterns(&args.name)?;
     let file = tensors::open(&args.file)?;
     let is_chosen = |entry: &PacketEntry| is_chosen(&file, entry, &names, &args.step);
+    if !file.packets().is_empty() && !file.packets().iter().any(is_chosen) {
+        let failure = Failure::new(format!("choosing tensors found none of these names and steps: {:?}", args.file));
+        let path = shell_word(&args.file.display().to_string());
+        return Err(failure.hint(format!("see what there is with `dwell tensors stats {path}`")).into());
+    }
     let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
     print_written(&Written::whole(&args.output, packets), args.json)?;
     Ok(tensors::exit_code(&[&file]))
+}
+
+/// A stream in another form takes the place of nothing but another file: what the form cannot hold would be lost.
+fn refuse_itself(input: &Path, output: &Path) -> anyhow::Result<()> {
+    if !is_same_file(input, output) {
+        return Ok(());
+    }
+    let failure = Failure::new(format!("writing the output: it is the input too: {output:?}"));
+    Err(failure.hint("choose another name, and rename it afterwards").into())
 }
 
 fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &GlobSet, steps: &[u64]) -> bool {

@@ -6,48 +6,19 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Signal, kill_process, kill_process_group};
 
-use crate::common::{dwell, skip, text_of};
+use crate::common::{dwell, pid_of, send, skip, text_of, wait_for, wait_for_end_of, worker_of};
 use crate::lab::{Captured, Lab};
-
-/// How long something that must come is waited for before the test fails.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 /// Generates for a while, and leaves a checkpoint now and then.
 const CHECKPOINTED: [&str; 6] =
     ["--max-tokens", "400", "--checkpoint-every", "7", "--tensors", "residual,attention,mlp,logits"];
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < LONGEST_WAIT, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// A capture that goes on, in a process group of its own as a shell would start it.
 fn start(lab: &Lab, name: &str, arguments: &[&str]) -> Child {
     let mut command = lab.command(name, arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap()
-}
-
-fn pid_of(pid: u32) -> Pid {
-    Pid::from_raw(pid.cast_signed()).unwrap()
-}
-
-/// The child of a process, if it has one already.
-fn worker_of(parent: u32) -> Option<u32> {
-    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before may hold spaces and parentheses.
-        let fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-        (fields.into_iter().nth(1)?.parse() == Ok(parent)).then_some(pid)
-    })
 }
 
 fn wait_for_packets(path: &Path, count: usize) {
@@ -97,7 +68,7 @@ fn an_interrupted_capture_with_checkpoints_goes_on_to_the_same_end() {
     let expected = lab.capture("whole", &CHECKPOINTED);
     let child = start(&lab, "a", &CHECKPOINTED);
     wait_for_packets(&lab.path("a"), 10);
-    kill_process(pid_of(child.id()), Signal::INT).unwrap();
+    send(child.id(), Signal::INT);
     let output = wait_with_output(child);
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
     assert!(text_of(&output).contains(" --resume`"), "{}", text_of(&output));
@@ -111,7 +82,7 @@ fn a_killed_worker_is_told_with_what_is_safe() {
     let child = start(&lab, "a", &CHECKPOINTED);
     wait_for_packets(&lab.path("a"), 10);
     let worker = wait_for("the worker", || worker_of(child.id()));
-    kill_process(pid_of(worker), Signal::KILL).unwrap();
+    send(worker, Signal::KILL);
     let output = wait_with_output(child);
     let said = text_of(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -129,7 +100,7 @@ fn a_capture_does_not_go_on_with_other_settings() {
     let lab = Lab::new();
     let child = start(&lab, "a", &CHECKPOINTED);
     wait_for_packets(&lab.path("a"), 10);
-    kill_process(pid_of(child.id()), Signal::INT).unwrap();
+    send(child.id(), Signal::INT);
     wait_with_output(child);
     let before = fs::read(lab.path("a")).unwrap();
     for (changed, setting) in
@@ -202,10 +173,7 @@ fn kill_somewhen(lab: &Lab, number: u32, delay: Duration) -> bool {
     let _ = kill_process(pid_of(victim), Signal::KILL);
     let _ = wait_with_output(child);
     if let Some(worker) = worker {
-        wait_for("the end of the worker", || {
-            let stat = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
-            (stat.is_empty() || stat.contains(") Z ")).then_some(())
-        });
+        wait_for_end_of(worker);
     }
     is_running
 }

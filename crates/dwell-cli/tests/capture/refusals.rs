@@ -52,6 +52,37 @@ fn what_is_there_is_not_replaced_unless_that_is_asked_for() {
 }
 
 #[test]
+fn a_prompt_that_is_too_long_leaves_nothing() {
+    let lab = Lab::new();
+    let said = refused(&lab, &["--prompt", &"word ".repeat(1024)]);
+    assert!(said.contains("positions are needed"), "{said}");
+    assert!(said.contains("hint: use a larger --context-length"), "{said}");
+    assert!(!said.contains("recover"), "{said}");
+}
+
+#[test]
+fn only_files_are_written_and_never_the_model() {
+    let lab = Lab::new();
+    let (folder, model) = (lab.path("a"), fs::read(&lab.model).unwrap());
+    fs::create_dir(&folder).unwrap();
+    for force in [&[][..], &["--force"]] {
+        let output = lab.command("a", force).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+        assert!(text_of(&output).contains("found no regular file"), "{}", text_of(&output));
+    }
+    fs::remove_dir(&folder).unwrap();
+    fs::write(&folder, "something else").unwrap();
+    let output = lab.command("a", &[]).output().unwrap();
+    assert!(text_of(&output).contains("it exists and is no tensor stream"), "{}", text_of(&output));
+    fs::remove_file(&folder).unwrap();
+    fs::hard_link(&lab.model, &folder).unwrap();
+    let output = lab.command("a", &["--force"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(text_of(&output).contains("it is the model's file"), "{}", text_of(&output));
+    assert!(fs::read(&lab.model).unwrap() == model);
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_told() {
     let lab = Lab::new();
     let output = lab.command("nowhere/a", &[]).output().unwrap();
@@ -64,7 +95,9 @@ fn a_finished_capture_has_nothing_to_resume() {
     let lab = Lab::new();
     let first = lab.capture("a", &["--max-tokens", "2"]);
     let bytes = fs::read(&first.path).unwrap();
+    fs::write(lab.path("a.ckpt.json"), "of a capture that was killed between its end and this").unwrap();
     let output = lab.command("a", &["--max-tokens", "2", "--resume"]).output().unwrap();
+    assert!(!lab.path("a.ckpt.json").exists());
     assert!(output.status.success(), "{}", text_of(&output));
     assert!(text_of(&output).contains("nothing to resume"));
     assert_eq!(fs::read(&first.path).unwrap(), bytes);

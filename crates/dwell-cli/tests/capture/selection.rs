@@ -1,6 +1,6 @@
 //! Which tensors, which steps, which part.
 
-use crate::common::dwell;
+use crate::common::{dwell, text_of};
 use crate::lab::{Captured, EMBEDDING, Lab};
 
 fn names(captured: &Captured) -> Vec<&str> {
@@ -41,6 +41,8 @@ fn steps_are_chosen_by_phase_and_number() {
     assert_eq!(of("decode", &["--phase", "decode"]), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(of("every", &["--every", "3"]), [0, 3, 6]);
     assert_eq!(of("both", &["--every", "3", "--phase", "decode"]), [3, 6]);
+    let none = lab.command("none", &["--max-tokens", "8", "--every", "9", "--phase", "decode"]).output().unwrap();
+    assert!(text_of(&none).contains("nothing was captured"), "{}", text_of(&none));
 }
 
 #[test]
@@ -64,6 +66,19 @@ fn a_slice_is_that_of_the_whole() {
         assert_eq!(last.shape, [EMBEDDING]);
         assert_eq!(last.floats(), values[(rows - 1) * width..]);
     }
+}
+
+#[test]
+fn of_a_prompt_in_pieces_the_last_one_alone_has_logits() {
+    let lab = Lab::new();
+    let prompt = "word ".repeat(10);
+    let arguments = ["--max-tokens", "2", "--codec", "none", "--tensors", "logits", "--prompt", &prompt];
+    let slice = |name: &str, size: &str| {
+        lab.capture(name, &[&arguments[..], &["--slice", "-1", "--micro-batch-size", size]].concat())
+    };
+    let (whole, pieces) = (slice("whole", "512"), slice("pieces", "4"));
+    assert_eq!((steps(&whole), steps(&pieces)), (vec![0, 1], vec![0, 1]));
+    assert_eq!(pieces.tokens, whole.tokens);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
+mod processes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
@@ -14,6 +15,7 @@ use arrow_array::{Array, RecordBatch};
 use dwell_events::schema::Table;
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_store::open_table;
+pub use processes::{pid_of, send, wait_for, wait_for_end_of, worker_of};
 pub use skip::skip;
 
 /// A folder of its own for a test, removed when it ends well.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dwell_store::RawReader;
+use dwell_tensors::TensorFile;
 
-use crate::common::{Run, Workplace, dwell, skip, text_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions, wait_for_end_of};
-use crate::models::small_model;
+use crate::common::{Run, Workplace, dwell, skip, text_of, wait_for_end_of};
+use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
+use crate::models::{slow_model, small_model};
 use crate::outcome::{assert_partial, assert_refused, assert_sealed, has_loss, recover, recover_partial, state_of};
 
 /// A file system of a chosen size; unmounted when dropped.
@@ -132,4 +133,38 @@ fn a_disk_that_fills_up_while_tables_are_built_leaves_the_streams_to_build_them_
     assert_eq!(state_of(&run), "complete");
     assert_sealed(&run);
     assert_has_all_computed(&run);
+}
+
+/// `dwell capture` of everything that the slow model computes for 60 tokens, with checkpoints.
+fn capture(path: &Path, arguments: &[&str]) -> Command {
+    let mut command = dwell();
+    command.arg("capture").arg("--model").arg(slow_model()).arg("-o").arg(path);
+    command.args(["--prompt", "hello", "--ignore-end", "--threads", "1", "--max-tokens", "60"]);
+    command.args(["--tensors", "*", "--codec", "none", "--checkpoint-every", "5"]).args(arguments);
+    command
+}
+
+#[test]
+fn a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_was() {
+    let Some(disk) = SmallDisk::mount("4m") else {
+        let name = "a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_was";
+        return skip(name, "mounting a tmpfs needs root");
+    };
+    let (work, path) = (Workplace::new(), disk.path().join("a.tensors"));
+    let output = capture(&path, &[]).output().unwrap();
+    let recover = format!("dwell tensors recover '{}'", path.display());
+    let error = "the capture stopped: writing a tensor stream found no space left";
+    assert_refused(&output, error, &["df -h", &recover, " --resume`"]);
+    let cut = TensorFile::open(&path).unwrap();
+    let kept = format!("{} tensors and {} tokens are safe", cut.packets().len(), cut.tokens().len());
+    assert!(!cut.packets().is_empty() && text_of(&output).contains(&kept), "{}", text_of(&output));
+
+    disk.remount("size=400m");
+    let output = capture(&path, &["--resume"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let whole = work.path().join("whole.tensors");
+    assert_eq!(capture(&whole, &[]).output().unwrap().status.code(), Some(0));
+    let differs = dwell().args(["tensors", "diff"]).args([&whole, &path]).output().unwrap();
+    assert_eq!(differs.status.code(), Some(0), "{}", text_of(&differs));
+    assert_eq!(TensorFile::open(&path).unwrap().tokens().len(), 60);
 }

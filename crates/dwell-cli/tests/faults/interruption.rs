@@ -9,8 +9,8 @@ use dwell_ggml::ring::Consumer;
 use dwell_ggml::wire::{Kind, split_frame};
 use rustix::process::Signal;
 
-use crate::common::{Run, Workplace, text_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions, send, wait_for, wait_for_end_of};
+use crate::common::{Run, Workplace, send, text_of, wait_for, wait_for_end_of};
+use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
 use crate::outcome::{
     assert_no_panic, assert_nothing_is_left, assert_partial, assert_refused, has_loss, recover_partial, state_of,
 };

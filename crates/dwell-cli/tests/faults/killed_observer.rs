@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use dwell_store::RawReader;
 use rustix::process::Signal;
 
-use crate::common::{Run, Workplace, dwell, text_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions, send, wait_for, wait_for_end_of};
+use crate::common::{Run, Workplace, dwell, send, text_of, wait_for, wait_for_end_of};
+use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
 use crate::outcome::{assert_partial, assert_refused, assert_sealed, has_loss, recover, recover_partial, state_of};
 
 /// A run whose observer was killed after some computations; with how many of them were in the raw stream by then.

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::common::{Workplace, text_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions, send};
+use crate::common::{Workplace, send, text_of};
+use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
 use crate::models::small_model;
 use crate::outcome::{assert_no_panic, assert_partial};
 

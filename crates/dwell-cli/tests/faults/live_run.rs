@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
-use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -13,25 +12,10 @@ use arrow_array::types::UInt16Type;
 use dwell_events::engine::EngineEvent;
 use dwell_ggml::wire::Kind;
 use dwell_store::RawReader;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Signal, kill_process_group};
 
-use crate::common::{Run, Workplace, dwell};
+use crate::common::{Run, Workplace, dwell, pid_of, send, wait_for, worker_of};
 use crate::models::slow_model;
-
-/// How long something that must come is waited for before the test fails.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
-
-/// Waits until something is there.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < LONGEST_WAIT, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// `dwell run` on the slow model, in a process group of its own as a shell would start it. Killed when dropped.
 pub struct LiveRun {
@@ -69,14 +53,8 @@ impl LiveRun {
         self.child.id()
     }
 
-    /// The worker, which is the observer's only child.
     pub fn worker_pid(&self) -> u32 {
-        wait_for("the worker", || {
-            fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
-                let pid = entry.file_name().to_str()?.parse().ok()?;
-                (parent_and_state(pid)?.0 == self.pid()).then_some(pid)
-            })
-        })
+        wait_for("the worker", || worker_of(self.pid()))
     }
 
     /// Waits until this many computations are in the raw stream; returns how many there are.
@@ -110,28 +88,6 @@ impl Drop for LiveRun {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn pid_of(pid: u32) -> Pid {
-    Pid::from_raw(pid.cast_signed()).unwrap()
-}
-
-pub fn send(pid: u32, signal: Signal) {
-    kill_process(pid_of(pid), signal).unwrap();
-}
-
-/// Parent and state letter of a process.
-fn parent_and_state(pid: u32) -> Option<(u32, char)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold spaces and parentheses.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((fields.next()?.parse().ok()?, state))
-}
-
-/// Waits until a process has ended; it may stay as a zombie where nobody waits for orphans.
-pub fn wait_for_end_of(pid: u32) {
-    wait_for("the end of a process", || parent_and_state(pid).is_none_or(|(_, state)| state == 'Z').then_some(()));
 }
 
 /// Positions in the KV cache that were computed, as far as the raw stream tells.

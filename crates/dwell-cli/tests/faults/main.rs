@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod file_size_limit;
 mod interruption;
 mod killed_observer;
 mod killed_worker;

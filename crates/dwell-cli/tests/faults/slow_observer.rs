@@ -4,8 +4,8 @@ use dwell_ggml::ring::{Consumer, file_name};
 use dwell_gguf::MakeSpec;
 use rustix::process::Signal;
 
-use crate::common::Workplace;
-use crate::live_run::{LiveRun, assert_has_all_computed, wait_for};
+use crate::common::{Workplace, wait_for};
+use crate::live_run::{LiveRun, assert_has_all_computed};
 use crate::outcome::assert_sealed;
 
 /// Less room than this is none: a step needs more.

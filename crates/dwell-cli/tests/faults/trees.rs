@@ -8,8 +8,8 @@ use dwell_store::{ManifestRow, ResultsManifest};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Run, Workplace, dwell, text_of};
-use crate::live_run::{LiveRun, wait_for_end_of};
+use crate::common::{Run, Workplace, dwell, text_of, wait_for_end_of};
+use crate::live_run::LiveRun;
 use crate::models::{slow_model, small_model};
 use crate::outcome::{assert_no_panic, assert_partial, state_of};
 

@@ -28,7 +28,9 @@ pub use index::{BatchSpan, DroppedRow, PacketEntry};
 pub(crate) use index::{Index, IndexBuilder};
 pub(crate) use row::Row;
 pub(crate) use scan::{ScanEnd, read_at, scan};
-pub(crate) use schema::{CONTAINER_VERSION, VERSION_KEY, read_schema, schema_message};
+pub(crate) use schema::{
+    CONTAINER_VERSION, MAX_METADATA_BYTES, VERSION_KEY, metadata_size_bytes, read_schema, schema_message,
+};
 pub(crate) use writer::RowWriter;
 
 /// What every part of the file is a multiple of, so that it can be written past the page cache.

@@ -17,6 +17,8 @@ pub(crate) const CONTAINER_VERSION: &str = "1";
 pub(crate) const VERSION_KEY: &str = "dwell.container_version";
 /// The longest schema message that is read.
 const MAX_SCHEMA_BYTES: usize = 64 << 20;
+/// The most that a stream may say about itself, by [`metadata_size_bytes`]; what Arrow adds stays below the limit above.
+pub(crate) const MAX_METADATA_BYTES: usize = MAX_SCHEMA_BYTES / 2;
 
 /// Place of each column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,12 @@ fn columns() -> Vec<Field> {
         Field::new("token_id", DataType::Int64, true),
         Field::new("token_text", DataType::Utf8, true),
     ]
+}
+
+/// About what these texts take in a schema message.
+pub(crate) fn metadata_size_bytes(metadata: &BTreeMap<String, String>) -> usize {
+    const ENTRY_BYTES: usize = 64;
+    metadata.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum()
 }
 
 /// The message that begins a stream, with what the stream says about itself.

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Made, at, dropped, python, run_python, stream_bytes, tensor, two_batches};
-use crate::{FileEnd, TensorFile, TensorHead, TokenMark, verify};
+use crate::{
+    FileEnd, TensorFile, TensorHead, TensorsError, TokenMark, diff, export_safetensors, reencode, stats, verify,
+};
 
 #[test]
 fn everything_comes_back_from_the_index_and_from_the_batches() {
@@ -93,6 +95,71 @@ fn a_changed_batch_with_the_right_checksum_is_an_error_or_another_batch() {
         noticed += usize::from(file.packets().len() < 4);
     }
     assert!(noticed > 300, "{noticed}");
+}
+
+/// Nothing would look at what lies there.
+#[test]
+fn a_batch_with_a_page_behind_its_payloads_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut bytes, ends) = stream_bytes(&two_batches());
+    bytes.truncate(ends[2]);
+    let columns_start = ends[1] + 8 + schema::metadata_bytes(&bytes[ends[1]..]).unwrap();
+    let layout = batch::BatchLayout::of(&bytes[ends[1]..columns_start]).unwrap();
+    let body_bytes = (ends[2] - columns_start) as u64;
+    let place = bytes[ends[1]..columns_start].windows(8).position(|window| window == body_bytes.to_le_bytes()).unwrap();
+    let longer = body_bytes + PAGE_BYTES as u64;
+    bytes[ends[1] + place..][..8].copy_from_slice(&longer.to_le_bytes());
+    let head = &mut bytes[ends[1]..columns_start + layout.columns_bytes];
+    let (message, columns) = head.split_at_mut(columns_start - ends[1]);
+    seal(message, columns);
+    bytes.resize(ends[2] + PAGE_BYTES, 0x55);
+    let file = TensorFile::open(&at(&dir, &bytes)).unwrap();
+    assert_eq!(file.packets().len(), 2);
+    let FileEnd::Unfinished { reason, .. } = file.end() else { panic!() };
+    assert!(reason.contains("bytes behind its payloads"), "{reason}");
+}
+
+#[test]
+fn another_version_is_said_to_be_one_whatever_its_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut bytes, _) = stream_bytes(&two_batches());
+    for (from, to) in [(&b"\x01\0\0\x001\0"[..], &b"\x01\0\0\x002\0"[..]), (b"packet", b"pocket")] {
+        let place = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        bytes[place..][..to.len()].copy_from_slice(to);
+        let found = TensorFile::open(&at(&dir, &bytes)).err();
+        assert!(matches!(&found, Some(TensorsError::OtherVersion { found, .. }) if found == "2"), "{found:?}");
+    }
+}
+
+/// Changed with its checksum, as above: an index is believed where it is whole.
+#[test]
+fn a_changed_index_with_the_right_checksum_is_none_or_another_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, ends) = stream_bytes(&two_batches());
+    let original = TensorFile::open(&at(&dir, &bytes)).unwrap();
+    let plain = index_bytes::index_to_bytes(original.index());
+    let mut believed = 0;
+    for place in 0..plain.len() {
+        let mut changed = plain.clone();
+        changed[place] ^= [0x01, 0x80, 0xff][place % 3];
+        let index = index_bytes::index_from_bytes(&changed, ends[2] as u64);
+        // Bytes of a cell that has no value stand for nothing.
+        let Some(index) = index.filter(|index| !index.is_same(original.index())) else { continue };
+        let mut file = bytes[..ends[2]].to_vec();
+        file.extend_from_slice(&footer::sealed_footer(&index));
+        let path = at(&dir, &file);
+        let opened = TensorFile::open(&path).unwrap();
+        assert!(opened.is_finished(), "byte {place}");
+        assert!(!verify(&path).unwrap().is_sound(), "byte {place}");
+        (0..opened.packets().len()).for_each(|packet| drop(opened.read_elements(packet)));
+        let (copy, packets) = (dir.path().join("copy"), opened.packets().len() as u64);
+        assert_eq!(stats(&opened).total.packets, packets);
+        drop(diff(&original, &opened, 0.0));
+        drop(export_safetensors(&opened, &copy, |_| true));
+        drop(reencode(&opened, &copy, Codec::Float));
+        believed += 1;
+    }
+    assert!(believed > 100, "{believed}");
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub fn from_packets(
         }
         copy.push(number, head, &elements, None)?;
     }
+    if reader.number == 0 && reader.torn_bytes > 0 && sidecar.is_none() {
+        return Err(reader.no_packets());
+    }
     for mark in tokens {
         copy.writer.push(Row::Token(mark.clone()), &[])?;
     }
@@ -199,6 +202,12 @@ impl PacketReader {
         let read = self.file.read_exact(&mut bytes);
         read.map_err(|error| TensorsError::from_io("reading a packet file", &self.path, error))?;
         Ok(bytes)
+    }
+
+    /// The file is something else, or its first packet was cut off.
+    fn no_packets(&self) -> TensorsError {
+        let reason = "neither an Arrow IPC stream nor a whole packet".to_owned();
+        TensorsError::NotAStream { reason, path: self.path.clone() }
     }
 
     fn unfit(&self, packet: &Packet, reason: String) -> TensorsError {

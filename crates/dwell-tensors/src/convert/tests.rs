@@ -46,6 +46,16 @@ fn packets_and_their_shapes_give_the_stream_back() {
 }
 
 #[test]
+fn a_file_of_another_kind_has_no_packets_and_leaves_no_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let (packets, stream) = (dir.path().join("x.parquet"), dir.path().join("x.tensors"));
+    fs::write(&packets, b"PAR1 and what else is in such a file").unwrap();
+    let error = from_packets(&packets, &stream, None, DType::F16, Codec::None).unwrap_err().to_string();
+    assert!(error.contains("neither an Arrow IPC stream nor a whole packet"), "{error}");
+    assert!(!stream.exists());
+}
+
+#[test]
 fn packets_alone_are_flat_and_a_torn_one_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let (packets, stream) = (dir.path().join("x.stream"), dir.path().join("x.tensors"));

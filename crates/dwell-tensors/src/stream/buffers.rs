@@ -52,12 +52,11 @@ pub(super) fn room_capacity(bytes: usize) -> usize {
 }
 
 /// An empty vector for payloads of so many bytes; a plain one where addresses are scarce.
-pub(super) fn payload_room(bytes: usize) -> Vec<u8> {
+pub(super) fn payload_room(bytes: usize) -> io::Result<Vec<u8>> {
     let mut room = Vec::new();
-    if room.try_reserve_exact(room_capacity(bytes)).is_err() {
-        room.reserve_exact(bytes);
-    }
-    room
+    let reserved = room.try_reserve_exact(room_capacity(bytes)).or_else(|_| room.try_reserve_exact(bytes));
+    reserved.map_err(|_| io::ErrorKind::OutOfMemory)?;
+    Ok(room)
 }
 
 /// Idle buffers by capacity.

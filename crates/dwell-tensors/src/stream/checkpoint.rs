@@ -67,10 +67,15 @@ impl Checkpoint {
 }
 
 /// Where the checkpoint of a stream is by default.
-pub(super) fn default_path(stream: &Path) -> PathBuf {
+pub(crate) fn default_path(stream: &Path) -> PathBuf {
     let mut name = stream.as_os_str().to_owned();
     name.push(".ckpt.json");
     PathBuf::from(name)
+}
+
+/// Removes the checkpoint of a stream that has its end, if it is where it is by default.
+pub(crate) fn remove_default(stream: &Path) -> Result<(), TensorsError> {
+    remove_if_there(&default_path(stream))
 }
 
 /// Removes a file that may be there.

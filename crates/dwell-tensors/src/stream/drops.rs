@@ -35,7 +35,7 @@ impl Drops {
         }
         if let Some(count) = self.by_name.get_mut(&head.name) {
             count.count += 1;
-            count.raw_bytes += raw_bytes;
+            count.raw_bytes = count.raw_bytes.saturating_add(raw_bytes);
             (count.packet, count.timestamp_ns, count.step) = (packet, head.timestamp_ns, head.step);
         }
     }

@@ -1,7 +1,7 @@
 //! Where packets get their numbers: one order for tensors, tokens and drops, whatever thread they come from.
 
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Handover;
 use super::drops::Drops;
@@ -88,7 +88,7 @@ impl IntakeState {
     fn number(&mut self, head: &TensorHead, raw_bytes: usize) -> u64 {
         let packet = self.next_packet;
         self.next_packet += 1;
-        self.raw_bytes += raw_bytes as u64;
+        self.raw_bytes = self.raw_bytes.saturating_add(raw_bytes as u64);
         self.next_step = self.next_step.max(head.step.saturating_add(1));
         packet
     }
@@ -96,7 +96,7 @@ impl IntakeState {
     fn count_drop(&mut self, head: &TensorHead, raw_bytes: usize) {
         let packet = self.number(head, raw_bytes);
         self.dropped_packets += 1;
-        self.dropped_bytes += raw_bytes as u64;
+        self.dropped_bytes = self.dropped_bytes.saturating_add(raw_bytes as u64);
         self.drops.count(head, packet, raw_bytes as u64);
     }
 
@@ -235,9 +235,10 @@ impl Pipe {
         })
     }
 
-    /// Sends the open parcel and the drops on their way if they have waited long enough.
+    /// Sends the open parcel and the drops on their way if they have waited long enough, or if somebody waits for the
+    /// memory that the parcel holds.
     pub(super) fn seal_if_due(&self) {
-        let due = self.options.flush_interval / 2;
+        let due = if self.memory.is_awaited() { Duration::ZERO } else { self.options.flush_interval / 2 };
         let mut state = lock(&self.intake.state);
         let is_old = |began: Option<Instant>| began.is_some_and(|began| began.elapsed() >= due);
         if is_old(state.open.as_ref().map(|open| open.began)) || is_old(state.drops.began()) {
@@ -277,17 +278,14 @@ impl Pipe {
 
     /// The open parcel with its place. Where tensors before it wait in the spill file, it goes there as well.
     fn sealed(&self, state: &mut IntakeState, mut open: OpenParcel) -> Result<Parcel, TensorsError> {
-        let raw_bytes = open.grant.as_ref().map_or(0, |grant| grant.raw.bytes().len());
-        let spilled = if self.is_spilling() && raw_bytes > 0 {
-            match self.store_now(open.grant.as_ref().map_or(&[][..], |grant| grant.raw.bytes())) {
-                Ok(extent) => Some(extent),
-                Err(error) => {
-                    state.open = Some(open);
-                    return Err(error);
-                }
+        // Also one whose tensors have no elements: those before it may need the memory that it holds.
+        let stored = open.grant.as_ref().filter(|_| self.is_spilling()).map(|grant| self.store_now(grant.raw.bytes()));
+        let spilled = match stored.transpose() {
+            Ok(spilled) => spilled,
+            Err(error) => {
+                state.open = Some(open);
+                return Err(error);
             }
-        } else {
-            None
         };
         let place = state.take_place();
         let grant = open.grant.take();
@@ -295,7 +293,7 @@ impl Pipe {
             (Some(extent), _) => {
                 state.spilled_packets +=
                     open.items.iter().filter(|item| matches!(item, Item::Tensor { .. })).count() as u64;
-                state.spilled_bytes += raw_bytes as u64;
+                state.spilled_bytes += extent.bytes;
                 (Source::Spilled(extent), None, None)
             }
             (None, Some(grant)) => (Source::Own(grant.raw), Some(grant.payload), Some(grant.extra)),

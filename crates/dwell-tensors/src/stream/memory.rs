@@ -89,7 +89,8 @@ impl Memory {
         self.grant(&mut state, need).ok()
     }
 
-    /// Grants as soon as there is room and nobody came earlier. `on_wait` is called once before the first wait.
+    /// Grants as soon as there is room and nobody came earlier. `on_wait` is called once before the first wait, when it
+    /// shows already that somebody waits: whoever is woken by it would else go to sleep again.
     pub(super) fn acquire(
         self: &Arc<Self>,
         need: Need,
@@ -99,12 +100,10 @@ impl Memory {
         if let Some(grant) = self.try_acquire(need) {
             return Ok(grant);
         }
-        on_wait();
         let began = Instant::now();
+        let ticket = lock(&self.state).take_ticket();
+        on_wait();
         let mut state = lock(&self.state);
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.queue.push_back(ticket);
         let outcome = loop {
             if state.is_closed {
                 break Err(Refused::Closed);
@@ -161,14 +160,9 @@ impl Memory {
         }
         state.give_way(self.limit_bytes.saturating_sub(fresh_bytes));
         state.used_bytes += fresh_bytes;
-        let block = match idle_block {
-            None if raw_capacity > 0 => {
-                Some(Block::new(raw_capacity).inspect_err(|_| state.used_bytes -= need.bytes())?)
-            }
-            idle => idle,
-        };
+        let buffers = buffers(idle_block, raw_capacity, idle_payload, payload_capacity);
+        let (block, bytes) = buffers.inspect_err(|_| state.used_bytes -= need.bytes())?;
         state.peak_bytes = state.peak_bytes.max(state.used_bytes);
-        let bytes = idle_payload.unwrap_or_else(|| payload_room(payload_capacity));
         Ok(Grant {
             raw: RawBuffer::new(self, block),
             payload: PayloadBuffer::new(self, payload_capacity, bytes),
@@ -204,7 +198,29 @@ impl Memory {
     }
 }
 
+/// The idle buffers, or new ones where there are none.
+fn buffers(
+    block: Option<Block>,
+    raw_capacity: usize,
+    payload: Option<Vec<u8>>,
+    payload_capacity: usize,
+) -> io::Result<(Option<Block>, Vec<u8>)> {
+    let block = match block {
+        None if raw_capacity > 0 => Some(Block::new(raw_capacity)?),
+        idle => idle,
+    };
+    Ok((block, payload.map_or_else(|| payload_room(payload_capacity), Ok)?))
+}
+
 impl State {
+    /// A place at the end of the queue.
+    fn take_ticket(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.queue.push_back(ticket);
+        ticket
+    }
+
     fn has_room(&self, need: Need, limit_bytes: u64) -> bool {
         self.used_bytes - self.idle_bytes + need.bytes() <= limit_bytes
     }
@@ -267,6 +283,23 @@ mod tests {
             assert!(large.join().unwrap().is_ok());
         });
         assert!(memory.try_acquire(need(0, 1000)).is_some());
+    }
+
+    #[test]
+    fn who_is_woken_because_somebody_waits_sees_that_somebody_does() {
+        let memory = Memory::new(10_000);
+        let _held = memory.try_acquire(need(0, 9000)).unwrap();
+        let mut is_seen = false;
+        let refused = memory.acquire(need(0, 9000), Some(Duration::ZERO), || is_seen = memory.is_awaited());
+        assert!(matches!(refused, Err(Refused::NotYet)) && is_seen && !memory.is_awaited());
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_not_paid_for() {
+        let memory = Memory::new(u64::MAX);
+        let too_large = Need { raw: 4096, payload: isize::MAX as usize / 2, extra: 7 };
+        assert!(matches!(memory.acquire(too_large, None, || ()), Err(Refused::System(_))));
+        assert_eq!(memory.figures().0, 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod batch;
 mod buffers;
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod drops;
 mod error;
 mod failure;
@@ -25,6 +25,8 @@ mod spill;
 mod submit;
 mod sync;
 mod tensor_stream;
+#[cfg(test)]
+mod tests;
 mod threads;
 pub(crate) mod tokens_file;
 mod worker;

@@ -43,7 +43,7 @@ pub struct StreamSummary {
 }
 
 /// Where a resumed stream goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resumed {
     /// The tokens recorded before the checkpoint.
     pub tokens: Vec<crate::TokenMark>,

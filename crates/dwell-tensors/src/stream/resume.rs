@@ -21,6 +21,14 @@ pub(super) struct Restored {
     pub(super) excess_bytes: u64,
 }
 
+/// Whether a stream holds nothing, and was cut off before there was a checkpoint.
+pub(super) fn is_unbegun(path: &Path, file: &File, checkpoint_path: &Path) -> bool {
+    let holds_nothing =
+        |stream: TensorFile| !stream.is_finished() && stream.packets().is_empty() && stream.tokens().is_empty();
+    let is_empty = || file.metadata().is_ok_and(|about| about.len() == 0);
+    !checkpoint_path.exists() && (is_empty() || TensorFile::open(path).is_ok_and(holds_nothing))
+}
+
 /// Finds the checkpoint of a stream, and checks that the stream still holds what was in it then.
 pub(super) fn restore(path: &Path, checkpoint_path: &Path, options: &StreamOptions) -> Result<Restored, TensorsError> {
     let checkpoint = Checkpoint::read(checkpoint_path)?;

@@ -191,7 +191,7 @@ fn in_memory(grant: Grant) -> Ready {
 }
 
 /// Fails for a tensor that is not what it says, or that the file cannot hold.
-fn check(head: &TensorHead, given_bytes: usize) -> Result<(), TensorsError> {
+pub(super) fn check(head: &TensorHead, given_bytes: usize) -> Result<(), TensorsError> {
     let needed_bytes = head.raw_bytes();
     let reason = if needed_bytes != Some(given_bytes as u64) {
         let needed = needed_bytes.map_or_else(|| "more than any memory".to_owned(), |bytes| bytes.to_string());

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use dwell_store::{check_replaceable, sync_directory_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,11 +24,13 @@ use super::queues::{Queue, Reorder};
 use super::resume::{self, Restored};
 use super::sink::{Sink, Whole};
 use super::spill::Spill;
-use super::submit::{Elements, Given, Handover, Room};
+use super::submit::{self, Elements, Given, Handover, Room};
 use super::sync::lock;
 use super::threads::Threads;
 use super::tokens_file;
-use crate::container::{IndexBuilder, MAX_TEXT_BYTES, read_at, schema_message};
+use crate::container::{
+    IndexBuilder, MAX_METADATA_BYTES, MAX_TEXT_BYTES, metadata_size_bytes, read_at, schema_message,
+};
 use crate::{Pressure, StreamOptions, TensorHead, TensorsError, TokenMark};
 
 /// A stream being written, from any number of threads.
@@ -35,7 +38,7 @@ use crate::{Pressure, StreamOptions, TensorHead, TensorsError, TokenMark};
 /// Once something has gone wrong on the way to the file, every call says so; what was flushed before stays whole.
 /// Dropped, it ends like [`TensorStream::abandon`].
 pub struct TensorStream {
-    pipe: Arc<Pipe>,
+    pub(super) pipe: Arc<Pipe>,
     /// `None` once it has ended.
     threads: Option<Threads>,
     checkpoint_path: PathBuf,
@@ -64,20 +67,31 @@ impl TensorStream {
         let schema = schema_message(&metadata(&options));
         let written = file.set_len(0).and_then(|()| file.write_all_at(&schema, 0));
         written.map_err(|error| TensorsError::from_io("beginning a tensor stream", path, error))?;
+        // Its name; what is in it is made durable by checkpoints and at the end.
+        sync_directory_of(path)?;
         let whole = Whole { bytes: schema.len() as u64, parcels: 0, packets: 0 };
         let beginning =
             Beginning { file, schema, index: IndexBuilder::default(), intake: IntakeState::default(), whole };
         Self::start(path, options, layout, checkpoint_path, beginning)
     }
 
-    /// Goes on with a stream from its checkpoint; what lies behind it is cut away.
+    /// Goes on with a stream from its checkpoint; what lies behind it is cut away. One that was cut off before its first
+    /// checkpoint, and holds nothing, begins anew.
     pub fn resume(path: &Path, options: StreamOptions) -> Result<(Self, Resumed), TensorsError> {
         let (layout, checkpoint_path) = checked(path, &options)?;
         let file = open_locked(path, false)?;
+        if resume::is_unbegun(path, &file, &checkpoint_path) {
+            drop(file);
+            let stream = Self::create(path, options)?;
+            stream.checkpoint()?;
+            return Ok((stream, Resumed::default()));
+        }
         let Restored { index, schema_bytes, checkpoint, excess_bytes } =
             resume::restore(path, &checkpoint_path, &options)?;
         let cut = file.set_len(checkpoint.stream_bytes).and_then(|()| read_at(&file, 0, schema_bytes));
         let schema = cut.map_err(|error| TensorsError::from_io("cutting a tensor stream", path, error))?;
+        // They may tell of tokens that were cut away; those of the whole stream come at its end.
+        checkpoint::remove_if_there(&tokens_file::tokens_path(path))?;
         let resumed = Resumed {
             tokens: index.tokens.clone(),
             packets: checkpoint.packets,
@@ -148,8 +162,9 @@ impl TensorStream {
 
     /// Counts a tensor as dropped, for a producer that got no room for it.
     pub fn count_dropped(&self, head: &TensorHead) -> Result<Handover, TensorsError> {
-        let raw_bytes = head.raw_bytes().unwrap_or(u64::MAX);
-        self.pipe.count_dropped(head, usize::try_from(raw_bytes).unwrap_or(usize::MAX))
+        let raw_bytes = head.raw_bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        submit::check(head, raw_bytes)?;
+        self.pipe.count_dropped(head, raw_bytes)
     }
 
     /// Records that a token is complete: all tensors handed over so far belong to it or an earlier one.
@@ -275,13 +290,20 @@ fn checked(path: &Path, options: &StreamOptions) -> Result<(Layout, PathBuf), Te
         let reason = format!("{checkpoint_path:?}, and a file of its own is needed");
         return Err(StreamError::UnfitOption { option: "checkpoint_path", reason }.into());
     }
+    let metadata_bytes = metadata_size_bytes(&options.metadata);
+    if metadata_bytes > MAX_METADATA_BYTES {
+        let reason = format!("{metadata_bytes} bytes of text, and at most {MAX_METADATA_BYTES} are possible");
+        return Err(StreamError::UnfitOption { option: "metadata", reason }.into());
+    }
     Ok((layout, checkpoint_path))
 }
 
 /// Opens the file so that nobody else writes it.
 fn open_locked(path: &Path, may_create: bool) -> Result<File, TensorsError> {
+    const OPENING: &str = "opening a tensor stream for writing";
+    check_replaceable(OPENING, path)?;
     let opened = OpenOptions::new().read(true).write(true).create(may_create).truncate(false).open(path);
-    let file = opened.map_err(|error| TensorsError::from_io("opening a tensor stream for writing", path, error))?;
+    let file = opened.map_err(|error| TensorsError::from_io(OPENING, path, error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(StreamError::Busy { path: path.to_path_buf() }.into()),

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Builds the compiled part of the Python package and puts it beside the Python files, for PYTHONPATH=python.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cargo build --release --locked --quiet --package dwell-python
+cp "${CARGO_TARGET_DIR:-target}/release/libdwell_python.so" python/dwell/_core.abi3.so.new
+# Its debug information is nine tenths of it.
+strip --strip-debug python/dwell/_core.abi3.so.new
+mv python/dwell/_core.abi3.so.new python/dwell/_core.abi3.so
