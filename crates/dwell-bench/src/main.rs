@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activations;
 mod codecs;
 mod limits;
 mod machine;
@@ -14,16 +15,15 @@ mod report;
 mod stream;
 mod trial;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::{Parser, ValueEnum};
 
 /// Measures what dwell costs.
 #[derive(Parser)]
 #[command(name = "dwell-bench")]
 struct Args {
-    /// Parts to measure. Default: all; the codecs if there are activations.
+    /// Parts to measure. Default: all.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
     /// Rounds of `overhead`; each runs every mode once, in another order.
@@ -35,7 +35,7 @@ struct Args {
     /// Tokens that `memory` decodes in its long run.
     #[arg(long, default_value_t = 8000, value_parser = clap::value_parser!(u32).range(16..))]
     long_run_tokens: u32,
-    /// Tensor stream of activations that `codecs` measures.
+    /// Tensor stream that `codecs` measures. Default: activations of the default model, captured before.
     #[arg(long, value_name = "FILE")]
     activations: Option<PathBuf>,
     /// Rounds of `stream`.
@@ -75,10 +75,7 @@ impl Part {
 
 impl Args {
     fn measures(&self, part: Part) -> bool {
-        match part {
-            Part::Codecs if self.only.is_empty() => self.activations.is_some(),
-            part => self.only.is_empty() || self.only.contains(&part),
-        }
+        self.only.is_empty() || self.only.contains(&part)
     }
 
     /// What the folder's name ends with, so that a bench of some parts replaces no results of all.
@@ -86,18 +83,10 @@ impl Args {
         let parts = Part::value_variants().iter().filter(|part| self.only.contains(part));
         parts.map(|part| format!("-{}", part.name())).collect()
     }
-
-    /// The activations, which the codecs cannot do without.
-    fn activations(&self) -> anyhow::Result<&Path> {
-        self.activations.as_deref().context("measuring the codecs needs a tensor stream: --activations FILE")
-    }
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    if args.measures(Part::Codecs) {
-        args.activations()?;
-    }
     let mut report = report::Report::begin(&args.output, &args.suffix())?;
     if args.measures(Part::Overhead) {
         let threads =
@@ -111,7 +100,10 @@ fn main() -> anyhow::Result<()> {
         stream::measure(args.stream_rounds, &args.stream_folder, &mut report)?;
     }
     if args.measures(Part::Codecs) {
-        codecs::measure(args.activations()?, &mut report)?;
+        match &args.activations {
+            Some(activations) => codecs::measure(activations, &mut report)?,
+            None => codecs::measure(activations::capture()?.path(), &mut report)?,
+        }
     }
     report.end()
 }

@@ -123,6 +123,8 @@ fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
     loop {
         line.clear();
         if reader.read_until(b'\n', &mut line).unwrap() == 0 {
+            // A header that is stored piece by piece looks like a computation that touched nothing.
+            windows.retain(|window| !window.loads.pages.is_empty());
             return windows;
         }
         if counters.is_none() {
@@ -134,12 +136,15 @@ fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
             lines_until_look -= 1;
         }
         let Some((kind, address, size_bytes)) = parse_line(&line) else { continue };
+        // The counters are stored to one by one. When the ring is made its whole header is, and a reader that lags behind
+        // knows the ring by then.
+        let is_counter = kind != b'L' && size_bytes == 8;
         match counters {
-            Some(begun) if kind != b'L' && address == begun => {
+            Some(begun) if is_counter && address == begun => {
                 windows.push(Touched::default());
                 is_inside = true;
             }
-            Some(begun) if kind != b'L' && address == begun + 8 => is_inside = false,
+            Some(begun) if is_counter && address == begun + 8 => is_inside = false,
             _ if is_inside => {
                 let window = windows.last_mut().unwrap();
                 if kind != b'S' {

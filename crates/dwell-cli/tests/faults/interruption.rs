@@ -157,7 +157,8 @@ fn ctrl_c_while_the_model_loads_leaves_nothing() {
 fn ctrl_c_before_the_worker_has_begun_leaves_nothing() {
     let work = Workplace::new();
     let wrapper = work.path().join("never-begins");
-    fs::write(&wrapper, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    // It keeps its arguments, by which it is known for the worker, and has no child that would outlive it.
+    fs::write(&wrapper, "#!/bin/sh\nmkfifo \"$0.pipe\" && read -r line <\"$0.pipe\"\n").unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let model = crate::models::small_model();
     let mut command = work.run_command(&model, &["--prompt", "hello"]);

@@ -22,6 +22,13 @@ impl Lease {
     pub(super) fn new(memory: &Arc<Memory>, bytes: u64) -> Self {
         Self { memory: memory.clone(), bytes }
     }
+
+    /// Gives part of it back.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.memory.release(bytes);
+    }
 }
 
 impl Drop for Lease {

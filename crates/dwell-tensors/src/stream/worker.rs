@@ -2,6 +2,7 @@
 
 use dwell_codec::{Codec, Encoded, Encoder};
 
+use super::grant::Lease;
 use super::parcel::{EncodedParcel, Item, Parcel, Source};
 use super::pipe::Pipe;
 use crate::container::Row;
@@ -18,7 +19,7 @@ pub(super) fn encode_parcels(pipe: &Pipe) {
 }
 
 fn encode(codec: Codec, encoder: &mut Encoder, parcel: Parcel) -> EncodedParcel {
-    let Parcel { place, items, source, payload_room, lease, flush_end, began } = parcel;
+    let Parcel { place, items, source, payload_room, mut lease, flush_end, began } = parcel;
     let mut rest = source.bytes();
     let mut payload_room = payload_room.filter(|_| codec != Codec::None);
     if let Some(room) = &mut payload_room {
@@ -41,8 +42,23 @@ fn encode(codec: Codec, encoder: &mut Encoder, parcel: Parcel) -> EncodedParcel 
     };
     let rows = items.into_iter().map(&mut row_of).collect();
     let payload = match payload_room {
-        Some(room) => Source::Encoded(room),
+        Some(room) => {
+            let_go(source, lease.as_mut());
+            Source::Encoded(room)
+        }
         None => source,
     };
     EncodedParcel { place, rows, payload, lease, flush_end, began }
+}
+
+/// Elements that have been encoded are not needed while their payload waits to be written.
+fn let_go(source: Source, lease: Option<&mut Lease>) {
+    let foreign_bytes = match &source {
+        Source::Foreign(elements) => elements.bytes().len() as u64,
+        _ => 0,
+    };
+    drop(source);
+    if let Some(lease) = lease {
+        lease.give_back(foreign_bytes);
+    }
 }
