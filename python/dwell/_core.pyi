@@ -4,6 +4,8 @@ from typing import Any, TypedDict
 
 __version__: str
 
+TensorValues = tuple[int, int, int | None, int, tuple[int, ...]]
+"""A tensor as (name, step, token_index, dtype, shape), name and dtype by number."""
 Token = tuple[int, int, str, int, int]
 
 class Options(TypedDict):
@@ -47,34 +49,22 @@ class Ring:
     def __new__(cls, owner: object, address: int, bytes: int) -> Ring: ...
 
 class Transfer:
-    def __new__(cls, stream: Stream, ring: Ring, uses_cuda: bool) -> Transfer: ...
+    def __new__(cls, stream: Stream, ring: Ring, uses_cuda: bool, waits: bool) -> Transfer: ...
     def copy(
         self,
-        name: int,
-        step: int,
-        token_index: int | None,
-        dtype: int,
-        shape: tuple[int, ...],
+        tensor: TensorValues,
         address: int,
         bytes: int,
-        waits: bool,
     ) -> bool: ...
     def copy_from_gpu(
         self,
-        name: int,
-        step: int,
-        token_index: int | None,
-        dtype: int,
-        shape: tuple[int, ...],
+        tensor: TensorValues,
         address: int,
         bytes: int,
-        waits: bool,
         cuda_stream: int,
         source: object | None,
     ) -> bool: ...
-    def count_dropped(
-        self, name: int, step: int, token_index: int | None, dtype: int, shape: tuple[int, ...]
-    ) -> None: ...
+    def count_dropped(self, tensor: TensorValues) -> None: ...
     def record_token(self, token_id: int, token_text: str) -> None: ...
     def end_pass(self) -> None: ...
     def drain(self) -> None: ...
@@ -88,11 +78,7 @@ class Stream:
     def name(self, text: str, layer: int | None) -> int: ...
     def submit(
         self,
-        name: int,
-        step: int,
-        token_index: int | None,
-        dtype: int,
-        shape: tuple[int, ...],
+        tensor: TensorValues,
         address: int,
         bytes: int,
     ) -> bool: ...

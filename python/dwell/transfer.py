@@ -88,7 +88,7 @@ class CopyTransport:
         if not tensor.is_cpu:
             tensor = tensor.cpu()
         tensor = tensor.contiguous()
-        self._stream.submit(name, step, token_index, code, tensor.shape, tensor.data_ptr(), tensor.nbytes)
+        self._stream.submit((name, step, token_index, code, tensor.shape), tensor.data_ptr(), tensor.nbytes)
 
     def record_token(self, token_id: int, token_text: str) -> None:
         self._stream.record_token(token_id, token_text)
@@ -113,11 +113,10 @@ class RingTransport:
 
     def __init__(self, stream: _core.Stream, ring_bytes: int, waits: bool) -> None:
         self._stream = stream
-        self._waits = waits
         uses_cuda = torch.cuda.is_available()
         memory = torch.empty(ring_bytes, dtype=torch.uint8, pin_memory=uses_cuda)
         ring = _core.Ring(memory, memory.data_ptr(), ring_bytes)
-        self._transfer = _core.Transfer(stream, ring, uses_cuda)
+        self._transfer = _core.Transfer(stream, ring, uses_cuda, waits)
         self._ring_bytes = ring_bytes
         self.record_token = self._transfer.record_token
         self.end_pass = self._transfer.end_pass
@@ -126,54 +125,40 @@ class RingTransport:
 
     def emit(self, name: int, step: int, token_index: int | None, tensor: torch.Tensor) -> None:
         code, tensor = dense(tensor)
-        size = tensor.nbytes
+        values = (name, step, token_index, code, tensor.shape)
         if tensor.is_cuda:
-            is_taken = self._emit_from_gpu(name, step, token_index, code, tensor, size)
+            is_taken = self._emit_from_gpu(values, tensor)
         else:
             tensor = tensor.contiguous()
-            is_taken = self._transfer.copy(
-                name, step, token_index, code, tensor.shape, tensor.data_ptr(), size, self._waits
-            )
+            is_taken = self._transfer.copy(values, tensor.data_ptr(), tensor.nbytes)
         if not is_taken:
-            self._refuse(name, step, token_index, code, tensor)
+            self._refuse(values, tensor)
 
-    def _emit_from_gpu(
-        self, name: int, step: int, token_index: int | None, code: int, tensor: torch.Tensor, size: int
-    ) -> bool:
+    def _emit_from_gpu(self, values: _core.TensorValues, tensor: torch.Tensor) -> bool:
         device = tensor.get_device()
         if device != _current_device():
             with torch.cuda.device(device):
-                return self._emit_from_gpu(name, step, token_index, code, tensor, size)
+                return self._emit_from_gpu(values, tensor)
         if torch.cuda.is_current_stream_capturing():
             raise CaptureError(
                 "a CUDA graph is being recorded; hooks do not run when it is replayed", ["capture without CUDA graphs"]
             )
-        source = None
+        source, size = None, tensor.nbytes
         if size >= SMALL_BYTES and size <= self._ring_bytes:
             tensor = source = tensor.clone(memory_format=torch.contiguous_format)
         else:
             tensor = tensor.contiguous()
-        return self._transfer.copy_from_gpu(
-            name,
-            step,
-            token_index,
-            code,
-            tensor.shape,
-            tensor.data_ptr(),
-            size,
-            self._waits,
-            _current_raw_stream(device),
-            source,
-        )
+        stream = _current_raw_stream(device)
+        return self._transfer.copy_from_gpu(values, tensor.data_ptr(), size, stream, source)
 
-    def _refuse(self, name: int, step: int, token_index: int | None, code: int, tensor: torch.Tensor) -> None:
+    def _refuse(self, values: _core.TensorValues, tensor: torch.Tensor) -> None:
         """A tensor without room in the ring: dropped, or, if a ring of this size can never hold it, copied by itself."""
         if tensor.nbytes <= self._ring_bytes:
-            self._transfer.count_dropped(name, step, token_index, code, tensor.shape)
+            self._transfer.count_dropped(values)
             return
         self.drain()
         plain = tensor.cpu().contiguous()
-        self._stream.submit(name, step, token_index, code, plain.shape, plain.data_ptr(), plain.nbytes)
+        self._stream.submit(values, plain.data_ptr(), plain.nbytes)
 
 
 def _current_device() -> int:

@@ -84,7 +84,7 @@ def test_a_size_that_is_not_the_tensors_is_refused(path: Path) -> None:
     name = stream.name("x", None)
     tensor = torch.ones(4)
     with pytest.raises(dwell.UsageError, match="in 17 bytes"):
-        stream.submit(name, 0, None, DTYPE_CODES[torch.float32], tensor.shape, tensor.data_ptr(), 17)
+        stream.submit((name, 0, None, DTYPE_CODES[torch.float32], tensor.shape), tensor.data_ptr(), 17)
     stream.finish()
     with pytest.raises(dwell.DwellError, match="has ended"):
         stream.flush()
@@ -95,7 +95,7 @@ def test_more_than_64ki_names(path: Path) -> None:
     tensor, code = torch.ones(1), DTYPE_CODES[torch.float32]
     for number in range(70_000):
         name = stream.name(f"n{number}", None)
-        stream.submit(name, 0, None, code, tensor.shape, tensor.data_ptr(), tensor.nbytes)
+        stream.submit((name, 0, None, code, tensor.shape), tensor.data_ptr(), tensor.nbytes)
     stream.finish()
     file = dwell.open(path)
     assert len(file.names) == 70_000 and file.get("n69999").to_torch().item() == 1.0

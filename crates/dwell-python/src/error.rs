@@ -7,6 +7,8 @@ use dwell_store::StoreError;
 use dwell_tensors::{StreamError, TensorsError};
 use pyo3::prelude::*;
 
+use crate::cuda::CudaError;
+
 /// An argument that cannot be meant: `dwell.UsageError`.
 pub(crate) fn usage<E: Error + Hint>(py: Python<'_>, error: &E) -> PyErr {
     raise(py, "UsageError", &chain(error), error.hints())
@@ -17,9 +19,9 @@ pub(crate) fn usage_text(py: Python<'_>, message: &str, hints: Vec<String>) -> P
     raise(py, "UsageError", message, hints)
 }
 
-/// A tensor that could not be captured: `dwell.CaptureError`.
-pub(crate) fn capture_text(py: Python<'_>, message: &str) -> PyErr {
-    raise(py, "CaptureError", message, Vec::new())
+/// What the CUDA driver said: `dwell.CaptureError`.
+pub(crate) fn of_cuda(py: Python<'_>, error: &CudaError) -> PyErr {
+    raise(py, "CaptureError", &error.to_string(), Vec::new())
 }
 
 /// A stream that is used after it was ended.

@@ -36,6 +36,9 @@ pub(crate) struct Stream {
     pressure: Pressure,
 }
 
+/// A tensor as (name, step, token_index, dtype, shape), name and dtype by number.
+pub(crate) type TensorValues<'py> = (usize, u64, Option<u64>, usize, Bound<'py, PyTuple>);
+
 /// A token as (token_index, token_id, token_text, packet, timestamp_ns).
 type TokenValues = (u64, i64, String, u64, i64);
 
@@ -83,20 +86,8 @@ impl Stream {
     /// Hands over a tensor whose `bytes` bytes lie at `address` one after another; they are copied before this returns.
     ///
     /// The memory must stay as it is until then. Returns whether it was taken; `False` says that it was dropped.
-    #[expect(clippy::too_many_arguments, reason = "it is called for every tensor, and an object for them would cost")]
-    fn submit(
-        &self,
-        py: Python<'_>,
-        name: usize,
-        step: u64,
-        token_index: Option<u64>,
-        dtype: usize,
-        shape: &Bound<'_, PyTuple>,
-        address: usize,
-        bytes: usize,
-    ) -> PyResult<bool> {
-        let head = self.head(py, name, step, token_index, dtype, shape)?;
-        check_size(py, &head, bytes)?;
+    fn submit(&self, py: Python<'_>, tensor: TensorValues<'_>, address: usize, bytes: usize) -> PyResult<bool> {
+        let head = self.head_of(py, tensor, bytes)?;
         let elements: &[u8] = if bytes == 0 {
             &[]
         } else {
@@ -221,16 +212,20 @@ impl Stream {
         stream.submit_room(head, room).map_err(failed)
     }
 
+    /// The same, of a tensor in `bytes` bytes. A wrong size would read memory that is not the tensor's.
+    pub(crate) fn head_of(&self, py: Python<'_>, tensor: TensorValues<'_>, bytes: usize) -> PyResult<TensorHead> {
+        let head = self.head(py, tensor)?;
+        if head.raw_bytes() == Some(bytes as u64) {
+            return Ok(head);
+        }
+        let TensorHead { name, shape, dtype, .. } = head;
+        let message = format!("tensor {name:?} of shape {shape:?} and type {dtype} in {bytes} bytes");
+        Err(usage_text(py, &message, Vec::new()))
+    }
+
     /// What is known of a tensor that is handed over now.
-    pub(crate) fn head(
-        &self,
-        py: Python<'_>,
-        name: usize,
-        step: u64,
-        token_index: Option<u64>,
-        dtype: usize,
-        shape: &Bound<'_, PyTuple>,
-    ) -> PyResult<TensorHead> {
+    pub(crate) fn head(&self, py: Python<'_>, tensor: TensorValues<'_>) -> PyResult<TensorHead> {
+        let (name, step, token_index, dtype, shape) = tensor;
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(name).ok_or_else(|| usage_text(py, "a number that is no name's", Vec::new()))?;
         let dtype = *DType::ALL.get(dtype).ok_or_else(|| usage_text(py, "a number that is no dtype's", Vec::new()))?;
@@ -246,15 +241,6 @@ fn named(mut error: TensorsError, tensor: &str) -> TensorsError {
         *name = tensor.to_owned();
     }
     error
-}
-
-/// A wrong size would read memory that is not the tensor's.
-pub(crate) fn check_size(py: Python<'_>, head: &TensorHead, bytes: usize) -> PyResult<()> {
-    if head.raw_bytes() == Some(bytes as u64) {
-        return Ok(());
-    }
-    let message = format!("tensor {:?} of shape {:?} and type {} in {bytes} bytes", head.name, head.shape, head.dtype);
-    Err(usage_text(py, &message, Vec::new()))
 }
 
 fn progress_values<'py>(py: Python<'py>, progress: &StreamProgress) -> PyResult<Bound<'py, PyDict>> {

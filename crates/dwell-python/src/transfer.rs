@@ -11,12 +11,11 @@ use std::thread::{self, JoinHandle};
 
 use dwell_tensors::{TensorHead, TensorStream, TensorsError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::cuda::{CudaError, CudaEvent, CudaStream, Driver};
-use crate::error::{capture_text, closed, of_tensors};
+use crate::error::{closed, of_cuda, of_tensors};
 use crate::ring::{LentElements, Ring};
-use crate::stream::{SharedStream, Stream, check_size};
+use crate::stream::{SharedStream, Stream, TensorValues};
 
 /// So much is handed over at once, at the latest when the forward pass ends.
 const BATCH_BYTES: usize = 8 << 20;
@@ -51,7 +50,7 @@ impl Failure {
     fn raise(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Stream(error) => of_tensors(py, error),
-            Self::Cuda(error) => capture_text(py, &error.to_string()),
+            Self::Cuda(error) => of_cuda(py, error),
             Self::Closed => closed(py),
         }
     }
@@ -81,91 +80,65 @@ pub(crate) struct Transfer {
     ring: Py<Ring>,
     intake: Mutex<Intake>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Whether a tensor that finds no room waits for it.
+    waits: bool,
 }
 
 #[pymethods]
 impl Transfer {
-    /// With `uses_cuda`, the ring's memory must be pinned.
+    /// With `uses_cuda`, the ring's memory must be pinned. With `waits`, a tensor that finds no room waits for it.
     #[new]
-    fn new(py: Python<'_>, stream: Py<Stream>, ring: Py<Ring>, uses_cuda: bool) -> PyResult<Self> {
-        let driver = uses_cuda.then(Driver::open).transpose().map_err(|error| capture_text(py, &error.to_string()))?;
+    fn new(py: Python<'_>, stream: Py<Stream>, ring: Py<Ring>, uses_cuda: bool, waits: bool) -> PyResult<Self> {
+        let driver = uses_cuda.then(Driver::open).transpose().map_err(|error| of_cuda(py, &error))?;
         let shared = Arc::new(Shared { stream: stream.get().shared(), driver, failure: Mutex::default() });
         let (orders, received) = channel();
         let worker = Arc::clone(&shared);
         let thread = thread::Builder::new().name("dwell-transfer".to_owned()).spawn(move || worker.obey(&received))?;
         let intake = Intake { batch: Batch::default(), orders: Some(orders), sides: Vec::new() };
-        Ok(Self { shared, names: stream, ring, intake: Mutex::new(intake), thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, names: stream, ring, intake: Mutex::new(intake), thread: Mutex::new(Some(thread)), waits })
     }
 
     /// Takes a tensor of a GPU whose `bytes` bytes lie at `address` one after another.
     ///
     /// `cuda_stream` is the stream that computes it. With `source`, the object that owns the memory, the copy runs beside
     /// that stream and the owner is kept meanwhile; without, on that stream itself. `False` says that there is no room.
-    #[expect(clippy::too_many_arguments, reason = "it is called for every tensor, and an object for them would cost")]
     fn copy_from_gpu(
         &self,
         py: Python<'_>,
-        name: usize,
-        step: u64,
-        token_index: Option<u64>,
-        dtype: usize,
-        shape: &Bound<'_, PyTuple>,
+        tensor: TensorValues<'_>,
         address: usize,
         bytes: usize,
-        waits: bool,
         cuda_stream: usize,
         source: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
-        let head = self.names.get().head(py, name, step, token_index, dtype, shape)?;
-        check_size(py, &head, bytes)?;
-        let Some(room) = self.room(py, bytes, waits)? else { return Ok(false) };
+        let head = self.names.get().head_of(py, tensor, bytes)?;
+        let Some(room) = self.room(py, bytes)? else { return Ok(false) };
         let mut intake = self.intake();
         let begun = intake.begin_copy(&self.shared, &room, address, cuda_stream, source.is_some());
-        let stream = begun.map_err(|error| capture_text(py, &error.to_string()))?;
+        let stream = begun.map_err(|error| of_cuda(py, &error))?;
         let batch = &mut intake.batch;
         batch.sources.extend(source);
         if !batch.streams.contains(&stream) {
             batch.streams.push(stream);
         }
-        intake.push(&self.shared, head, room).map_err(|error| capture_text(py, &error.to_string()))?;
+        intake.push(&self.shared, head, room).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
     /// Takes a tensor of the processor; its elements are copied before this returns. `False` says that there is no room.
-    #[expect(clippy::too_many_arguments, reason = "it is called for every tensor, and an object for them would cost")]
-    fn copy(
-        &self,
-        py: Python<'_>,
-        name: usize,
-        step: u64,
-        token_index: Option<u64>,
-        dtype: usize,
-        shape: &Bound<'_, PyTuple>,
-        address: usize,
-        bytes: usize,
-        waits: bool,
-    ) -> PyResult<bool> {
-        let head = self.names.get().head(py, name, step, token_index, dtype, shape)?;
-        check_size(py, &head, bytes)?;
-        let Some(mut room) = self.room(py, bytes, waits)? else { return Ok(false) };
+    fn copy(&self, py: Python<'_>, tensor: TensorValues<'_>, address: usize, bytes: usize) -> PyResult<bool> {
+        let head = self.names.get().head_of(py, tensor, bytes)?;
+        let Some(mut room) = self.room(py, bytes)? else { return Ok(false) };
         // SAFETY: the caller, hooks of the same package, holds the tensor whose memory this is for as long as this call
         // lasts, and says how long that memory is.
         unsafe { room.fill_from(address) };
-        self.intake().push(&self.shared, head, room).map_err(|error| capture_text(py, &error.to_string()))?;
+        self.intake().push(&self.shared, head, room).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
     /// Counts a tensor as dropped, in its place among the others.
-    fn count_dropped(
-        &self,
-        py: Python<'_>,
-        name: usize,
-        step: u64,
-        token_index: Option<u64>,
-        dtype: usize,
-        shape: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
-        let head = self.names.get().head(py, name, step, token_index, dtype, shape)?;
+    fn count_dropped(&self, py: Python<'_>, tensor: TensorValues<'_>) -> PyResult<()> {
+        let head = self.names.get().head(py, tensor)?;
         self.order(py, Order::CountDropped(head))
     }
 
@@ -176,7 +149,7 @@ impl Transfer {
 
     /// Has what was taken so far handed over as soon as it is there.
     fn end_pass(&self, py: Python<'_>) -> PyResult<()> {
-        self.intake().seal(&self.shared).map_err(|error| capture_text(py, &error.to_string()))
+        self.intake().seal(&self.shared).map_err(|error| of_cuda(py, &error))
     }
 
     /// Returns when all that was taken is handed over.
@@ -196,7 +169,7 @@ impl Transfer {
         if let Some(thread) = thread {
             let _ = py.detach(|| thread.join());
         }
-        sealed.map_err(|error| capture_text(py, &error.to_string()))?;
+        sealed.map_err(|error| of_cuda(py, &error))?;
         self.check(py)
     }
 }
@@ -212,7 +185,7 @@ impl Transfer {
     }
 
     /// Room in the ring; `None` if there is none and nobody waits, or there never will be.
-    fn room(&self, py: Python<'_>, bytes: usize, waits: bool) -> PyResult<Option<LentElements>> {
+    fn room(&self, py: Python<'_>, bytes: usize) -> PyResult<Option<LentElements>> {
         self.check(py)?;
         let ring = self.ring.get();
         if let Some(room) = ring.room(bytes) {
@@ -220,7 +193,7 @@ impl Transfer {
         }
         // What has been copied gives its room back only after it was handed over.
         self.end_pass(py)?;
-        while waits && ring.can_hold(bytes) {
+        while self.waits && ring.can_hold(bytes) {
             if let Some(room) = py.detach(|| ring.room_soon(bytes)) {
                 return Ok(Some(room));
             }
@@ -234,7 +207,7 @@ impl Transfer {
     fn order(&self, py: Python<'_>, order: Order) -> PyResult<()> {
         self.check(py)?;
         let mut intake = self.intake();
-        intake.seal(&self.shared).map_err(|error| capture_text(py, &error.to_string()))?;
+        intake.seal(&self.shared).map_err(|error| of_cuda(py, &error))?;
         let sent = intake.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
         if sent { Ok(()) } else { Err(closed(py)) }
     }

@@ -1,6 +1,6 @@
 //! What the tests share: numbers that look random and do not change, and tensors of known kinds.
 
-#![allow(dead_code)] // Each test binary uses a part.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use dwell_codec::{Codec, DType, Decoder, Encoded, Encoder, max_payload_bytes};
 
