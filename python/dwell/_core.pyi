@@ -6,6 +6,8 @@ __version__: str
 
 TensorValues = tuple[int, int, int | None, int, tuple[int, ...]]
 """A tensor as (name, step, token_index, dtype, shape), name and dtype by number."""
+LateValues = tuple[TensorValues, int, int, int]
+"""A tensor that was put off as (tensor, timestamp_ns, address, bytes)."""
 Token = tuple[int, int, str, int, int]
 
 class Options(TypedDict):
@@ -48,6 +50,10 @@ def parse_codec(text: str) -> tuple[str, bool]: ...
 class Ring:
     def __new__(cls, owner: object, address: int, bytes: int) -> Ring: ...
 
+class Comparison:
+    def __new__(cls) -> Comparison: ...
+    def outcome(self) -> bool | None: ...
+
 class Transfer:
     def __new__(cls, stream: Stream, ring: Ring, uses_cuda: bool, waits: bool) -> Transfer: ...
     def copy(
@@ -55,6 +61,7 @@ class Transfer:
         tensor: TensorValues,
         address: int,
         bytes: int,
+        comparison: Comparison | None,
     ) -> bool: ...
     def copy_from_gpu(
         self,
@@ -63,7 +70,12 @@ class Transfer:
         bytes: int,
         cuda_stream: int,
         source: object | None,
+        comparison: Comparison | None,
     ) -> bool: ...
+    def copy_late(
+        self, tensors: list[LateValues], place: tuple[int, int] | None
+    ) -> tuple[int, BaseException | None]: ...
+    def compare(self, address: int, bytes: int, place: tuple[int, int] | None, comparison: Comparison) -> bool: ...
     def count_dropped(self, tensor: TensorValues) -> None: ...
     def record_token(self, token_id: int, token_text: str) -> None: ...
     def end_pass(self) -> None: ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
@@ -20,7 +19,9 @@ from torch import nn
 from dwell import _core
 from dwell.architectures import detect_model_architecture, unwrapped
 from dwell.config import InstrumentationConfig
-from dwell.errors import CaptureError, CaptureWarning, DwellError, UsageError
+from dwell.deferral import Deferral, Output
+from dwell.ending import Failures, warn, warn_of_slowness
+from dwell.errors import CaptureWarning, DwellError, UsageError
 from dwell.hooks import Index, Target, enclosing_modules, index_of, select_modules, tensors_of
 from dwell.passes import Passes
 from dwell.tokens import Token
@@ -30,8 +31,6 @@ __all__ = ["Capture"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 MAX_RING_BYTES = 1 << 30
-# A capture that made the model wait for less than this part of its time has not slowed it down.
-WAITED_SHARE = 0.02
 
 
 class Capture:
@@ -70,8 +69,7 @@ class Capture:
         self._resumes = resume_from_checkpoint
         self._handles: list[Any] = []
         self._stance = ExitStack()
-        self._failures: Counter[tuple[str, str]] = Counter()
-        self._first_failure: Exception | None = None
+        self._failures = Failures(config.strict)
         self._silent: set[str] = set()
         self._passes: list[Passes] = []
         self._has_begun = False
@@ -89,6 +87,7 @@ class Capture:
         try:
             self._run_as_written()
             self._transport = self._choose_transport()
+            self._deferral = self._choose_deferral()
             for number, (model, targets) in enumerate(zip(self._models, selected, strict=True)):
                 prefix = f"{number}." if len(self._models) > 1 else ""
                 self._attach(model, targets, prefix, first_step)
@@ -107,10 +106,10 @@ class Capture:
         self._detach()
         if self._is_of_parent:
             return
-        failure = self._end(is_failed=kind is not None) or self._capture_failure()
+        failure = self._end(is_failed=kind is not None) or self._failures.sum()
         if failure is None:
             self._warn_of_silence()
-            self._warn_of_slowness()
+            warn_of_slowness(self.output_path, self.config.target_throughput_gbps, self.summary)
         elif kind is None:
             raise failure
         else:
@@ -126,6 +125,7 @@ class Capture:
                 "recording a token in a capture that does not track them", ["capture with track_per_token=True"]
             )
         self._check_runs_here()
+        self._deferral.hand_over()
         self._transport.record_token(int(token_id), token_text)
         self.tokens.append(Token(len(self.tokens), int(token_id), token_text))
         if self._interval is not None and len(self.tokens) % self._interval == 0:
@@ -133,14 +133,12 @@ class Capture:
 
     def checkpoint(self) -> None:
         """Makes everything so far durable, and leaves a checkpoint to resume from."""
-        self._check_runs_here()
-        self._transport.drain()
+        self._drain()
         self._stream.checkpoint()
 
     def flush(self) -> None:
         """Returns when everything so far is in the file."""
-        self._check_runs_here()
-        self._transport.drain()
+        self._drain()
         self._stream.flush()
 
     def progress(self) -> dict[str, Any]:
@@ -161,6 +159,11 @@ class Capture:
             raise UsageError("using a capture that has not begun", ["use it inside `with … as capture:`"])
         if self._is_of_parent:
             raise UsageError("using a capture of the parent process", ["a child begins a capture of its own"])
+
+    def _drain(self) -> None:
+        self._check_runs_here()
+        self._deferral.hand_over()
+        self._transport.drain()
 
     def _leave_to_parent(self) -> None:
         """In a forked child there are none of the threads that write the stream."""
@@ -223,8 +226,15 @@ class Capture:
             return RingTransport(self._stream, self._ring_bytes, waits=self.config.pressure != "drop")
         return CopyTransport(self._stream)
 
+    def _choose_deferral(self) -> Deferral:
+        transport, config = self._transport, self.config
+        # What is in the file before its module returns is not put off, and a slice is made while the hook runs.
+        is_wanted = config.defer_copies and not config.synchronous and self._index is None
+        late = transport if is_wanted and isinstance(transport, RingTransport) else None
+        return Deferral(transport, late, lambda: len(self.tokens) if self._tracks else None, self._failures.add)
+
     def _attach(self, model: nn.Module, targets: list[Target], prefix: str, first_step: int) -> None:
-        passes = Passes(first_step, self._transport.end_pass)
+        passes = Passes(first_step, self._deferral.end_pass)
         self._passes.append(passes)
         # Wrappers generate by calling the model within them: a pass begins with whichever is called first.
         roots = enclosing_modules(model, self.config)
@@ -248,45 +258,55 @@ class Capture:
             self._stance.enter_context(compiler.set_stance("force_eager"))
 
     def _hook(self, name: str, layer: int | None, passes: Passes) -> Callable[[nn.Module, Any, Any], None]:
-        ids: dict[str, int] = {"": self._stream.name(name, layer)}
-        emit, is_compiling = self._emit, torch.compiler.is_compiling
+        first = self._output(name, layer)
+        outputs = {"": first}
+        put_off, failures = self._deferral.putter(passes.here), self._failures
+        is_compiling = torch.compiler.is_compiling
 
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if self._is_over or is_compiling():
+        def take(returned: Any) -> None:
+            if self._is_over:
                 return
             self._silent.discard(name)
+            step = passes.step()
+            if type(returned) is torch.Tensor:
+                self._emit(first, step, returned, passes)
+                return
+            for suffix, tensor in tensors_of(returned):
+                output = outputs.get(suffix)
+                if output is None:
+                    output = outputs[suffix] = self._output(name + suffix, layer)
+                if not put_off(output, tensor):
+                    self._emit(output, step, tensor, passes)
+
+        def hook(module: nn.Module, args: Any, returned: Any) -> None:
             try:
-                step = passes.step()
-                if type(output) is torch.Tensor:
-                    emit(ids[""], step, output)
-                    return
-                for suffix, tensor in tensors_of(output):
-                    number = ids.get(suffix)
-                    if number is None:
-                        number = ids[suffix] = self._stream.name(name + suffix, layer)
-                    emit(number, step, tensor)
+                if not put_off(first, returned):
+                    take(returned)
             except Exception as error:
-                self._fail(name, error)
+                failures.add(name, error)
+
+        def hook_unless_compiling(module: nn.Module, args: Any, returned: Any) -> None:
+            if not is_compiling():
+                hook(module, args, returned)
 
         if "torch._dynamo" not in sys.modules:
             # Nothing is compiled so far, and to ask for more would load the compiler, which takes seconds.
-            return hook
-        # Compiled code breaks off for the hook, and does not look into it.
+            return hook_unless_compiling
         compiler: Any = torch.compiler
-        return cast(Callable[[nn.Module, Any, Any], None], compiler.disable(hook))
+        take = compiler.disable(take)
+        # Compiled code breaks off for the hook, and does not look into it. The hook itself is only marked: a function put
+        # around it would cost more than it does.
+        return cast(Callable[[nn.Module, Any, Any], None], compiler.disable(hook, recursive=False))
 
-    def _emit(self, name: int, step: int, tensor: torch.Tensor) -> None:
+    def _output(self, name: str, layer: int | None) -> Output:
+        return self._deferral.output(name, self._stream.name(name, layer))
+
+    def _emit(self, output: Output, step: int, tensor: torch.Tensor, passes: Passes) -> None:
         if self._index is not None:
             tensor = tensor.detach()[self._index]
-        self._transport.emit(name, step, len(self.tokens) if self._tracks else None, tensor)
+        self._deferral.emit(output, step, tensor, is_in_pass=passes.here.step is not None)
         if self.config.synchronous:
             self.flush()
-
-    def _fail(self, name: str, error: Exception) -> None:
-        if self.config.strict:
-            raise error
-        self._first_failure = self._first_failure or error
-        self._failures[name, str(getattr(error, "message", error))] += 1
 
     def _detach(self) -> None:
         self._stance.close()
@@ -300,7 +320,11 @@ class Capture:
         """Ends the stream; what failed in doing so."""
         failure: DwellError | None = None
         try:
-            self._transport.close()
+            try:
+                self._deferral.hand_over()
+            finally:
+                self._transport.close()
+            self._deferral.close()
         except DwellError as error:
             failure = error
         except BaseException:
@@ -313,47 +337,20 @@ class Capture:
             failure = failure or error
         return failure
 
-    def _capture_failure(self) -> CaptureError | None:
-        if not self._failures:
-            return None
-        total = sum(self._failures.values())
-        (name, message), _ = next(iter(self._failures.items()))
-        others = f", and {len(self._failures) - 1} more of the kind" if len(self._failures) > 1 else ""
-        failure = CaptureError(
-            f"{total} {'tensor' if total == 1 else 'tensors'} could not be captured; capturing the output of {name!r} found {message}{others}",
-            getattr(self._first_failure, "hints", ()),
-        )
-        failure.__cause__ = self._first_failure
-        return failure
-
     def _warn_of_silence(self) -> None:
         packets = 0 if self.summary is None else self.summary["packets"]
         if not any(passes.begun for passes in self._passes):
             if packets == 0:
-                _warn(
+                warn(
                     f"the capture {self.output_path!r} holds nothing: no forward pass of the model was seen",
                     "call model(…) inside the block",
                 )
         elif self._silent and (packets == 0 or _has_compiled_parts(self._models)):
             some = ", ".join(sorted(self._silent)[:3])
-            _warn(
+            warn(
                 f"the hooks of {len(self._silent)} selected modules never ran ({some}, …)",
                 "code that is compiled during a capture does not call them: compile the model before it, "
                 'or run it with torch.compiler.set_stance("force_eager")',
-            )
-
-    def _warn_of_slowness(self) -> None:
-        target, summary = self.config.target_throughput_gbps, self.summary
-        if target is None or summary is None or not summary["duration_s"]:
-            return
-        waited = summary["producers_waited_s"] / summary["duration_s"]
-        rate = (summary["raw_bytes"] - summary["dropped_bytes"]) / summary["duration_s"] / 1e9
-        if rate < target and (waited > WAITED_SHARE or summary["dropped_packets"]):
-            dropped = f", {summary['dropped_packets']} tensors were dropped" if summary["dropped_packets"] else ""
-            _warn(
-                f"the capture {self.output_path!r} stored {rate:.2f} GB/s of {target:g} GB/s; "
-                f"the model waited {waited:.0%} of the time{dropped}",
-                "capture less (targets, layers, slice), store it smaller (with_compression), or write to a faster disk",
             )
 
 
@@ -366,10 +363,6 @@ def _leave_to_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)
-
-
-def _warn(message: str, hint: str) -> None:
-    warnings.warn(f"{message}\nhint: {hint}", CaptureWarning, stacklevel=4)
 
 
 def _has_compiled_parts(models: Sequence[nn.Module]) -> bool:

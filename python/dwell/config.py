@@ -81,6 +81,8 @@ class InstrumentationConfig:
     """Whether a tensor that cannot be captured raises within the forward pass, not at the end of the capture."""
     synchronous: bool = False
     """Whether each tensor is in the file before its module returns."""
+    defer_copies: bool = True
+    """Whether small tensors of a GPU that stay as they are until their forward pass ends are copied only then."""
     flush_interval_s: float | None = None
     flush_mb: float | None = None
     workers: int | None = None

@@ -6,14 +6,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import torch
 
 from dwell import _core
 from dwell.errors import CaptureError
 
-__all__ = ["CopyTransport", "RingTransport", "Transport"]
+if TYPE_CHECKING:
+    from dwell.deferral import Output
+
+__all__ = ["CopyTransport", "Late", "RingTransport", "Transport"]
+
+Late = tuple["Output", int, torch.Tensor, int, int, int, int]
+"""A tensor that is copied after its hook: output, step, tensor, its version and device, the stream that computes it, and
+when its hook ran."""
 
 DTYPE_CODES: dict[torch.dtype, int] = {
     getattr(torch, name): code for code, name in enumerate(_core.dtype_names()) if hasattr(torch, name)
@@ -27,7 +37,7 @@ SMALL_BYTES = 256 << 10
 class Transport(Protocol):
     """A way from a tensor to the stream."""
 
-    def emit(self, name: int, step: int, token_index: int | None, tensor: torch.Tensor) -> None:
+    def emit(self, name: int, step: int, token_index: int | None, tensor: torch.Tensor) -> object:
         """Takes a tensor; its memory may be changed once this returns."""
 
     def record_token(self, token_id: int, token_text: str) -> None:
@@ -111,6 +121,9 @@ class RingTransport:
     one order.
     """
 
+    late_devices: ClassVar[frozenset[str]] = frozenset({"cuda"})
+    """Where tensors lie that may be copied later; on others a copy in the hook costs little."""
+
     def __init__(self, stream: _core.Stream, ring_bytes: int, waits: bool) -> None:
         self._stream = stream
         uses_cuda = torch.cuda.is_available()
@@ -118,27 +131,39 @@ class RingTransport:
         ring = _core.Ring(memory, memory.data_ptr(), ring_bytes)
         self._transfer = _core.Transfer(stream, ring, uses_cuda, waits)
         self._ring_bytes = ring_bytes
+        self.stream_of: Callable[[int], int] = _current_raw_stream
         self.record_token = self._transfer.record_token
         self.end_pass = self._transfer.end_pass
         self.drain = self._transfer.drain
         self.close = self._transfer.close
 
-    def emit(self, name: int, step: int, token_index: int | None, tensor: torch.Tensor) -> None:
+    def emit(
+        self,
+        name: int,
+        step: int,
+        token_index: int | None,
+        tensor: torch.Tensor,
+        comparison: _core.Comparison | None = None,
+    ) -> bool:
+        """Takes a tensor, to be compared with what it is later; `False` says that it did not go through the ring."""
         code, tensor = dense(tensor)
         values = (name, step, token_index, code, tensor.shape)
         if tensor.is_cuda:
-            is_taken = self._emit_from_gpu(values, tensor)
+            is_taken = self._emit_from_gpu(values, tensor, comparison)
         else:
             tensor = tensor.contiguous()
-            is_taken = self._transfer.copy(values, tensor.data_ptr(), tensor.nbytes)
+            is_taken = self._transfer.copy(values, tensor.data_ptr(), tensor.nbytes, comparison)
         if not is_taken:
             self._refuse(values, tensor)
+        return is_taken
 
-    def _emit_from_gpu(self, values: _core.TensorValues, tensor: torch.Tensor) -> bool:
+    def _emit_from_gpu(
+        self, values: _core.TensorValues, tensor: torch.Tensor, comparison: _core.Comparison | None
+    ) -> bool:
         device = tensor.get_device()
         if device != _current_device():
             with torch.cuda.device(device):
-                return self._emit_from_gpu(values, tensor)
+                return self._emit_from_gpu(values, tensor, comparison)
         if torch.cuda.is_current_stream_capturing():
             raise CaptureError(
                 "a CUDA graph is being recorded; hooks do not run when it is replayed", ["capture without CUDA graphs"]
@@ -148,8 +173,76 @@ class RingTransport:
             tensor = source = tensor.clone(memory_format=torch.contiguous_format)
         else:
             tensor = tensor.contiguous()
-        stream = _current_raw_stream(device)
-        return self._transfer.copy_from_gpu(values, tensor.data_ptr(), size, stream, source)
+        stream = self.stream_of(device)
+        return self._transfer.copy_from_gpu(values, tensor.data_ptr(), size, stream, source, comparison)
+
+    def can_wait(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor like this may be copied later: small, plain, no part of more memory, its changes counted."""
+        return (
+            type(tensor) is torch.Tensor
+            and tensor.device.type in self.late_devices
+            and 0 < tensor.nbytes < SMALL_BYTES
+            and _is_plain(tensor)
+            and not tensor.is_inference()
+            and tensor.untyped_storage().nbytes() < SMALL_BYTES
+        )
+
+    def may_wait(self, device: int) -> bool:
+        """Whether what this thread computes on a device now may be copied later, on a stream that is not the default."""
+        return device == _current_device() and not torch.cuda.is_current_stream_capturing()
+
+    def compare(self, late: Late, comparison: _core.Comparison) -> bool:
+        """Copies a tensor once more, to be compared with what `emit` took; `False` if there is no room."""
+        _, _, tensor, _, device, stream, _ = late
+        return self._transfer.compare(tensor.data_ptr(), tensor.nbytes, _place(device, stream), comparison)
+
+    def emit_late(self, late: Sequence[Late], token_index: int | None) -> list[tuple[Output, Exception]]:
+        """Takes tensors after their hooks, in this order; returns those that could not be captured, and why."""
+        failures: list[tuple[Output, Exception]] = []
+        for (device, stream, is_plain), run in groupby(late, _way):
+            if is_plain:
+                self._emit_run(list(run), device, stream, token_index, failures)
+                continue
+            for output, step, tensor, *_ in run:
+                try:
+                    with _on_stream(device, stream):
+                        self.emit(output.number, step, token_index, tensor)
+                except Exception as error:
+                    failures.append((output, error))
+        return failures
+
+    def _emit_run(
+        self,
+        run: list[Late],
+        device: int,
+        stream: int,
+        token_index: int | None,
+        failures: list[tuple[Output, Exception]],
+    ) -> None:
+        """Takes plain tensors of one stream."""
+        rows: list[_core.LateValues] = [
+            (
+                (output.number, step, token_index, DTYPE_CODES[tensor.dtype], tensor.shape),
+                timestamp_ns,
+                tensor.data_ptr(),
+                tensor.nbytes,
+            )
+            for output, step, tensor, _, _, _, timestamp_ns in run
+        ]
+        begin = 0
+        while begin < len(rows):
+            taken, error = self._transfer.copy_late(rows[begin:], _place(device, stream))
+            begin += taken
+            if error is None and begin == len(rows):
+                return
+            output, tensor = run[begin][0], run[begin][2]
+            try:
+                if error is not None:
+                    raise error
+                self._refuse(rows[begin][0], tensor)
+            except Exception as failure:
+                failures.append((output, failure))
+            begin += 1
 
     def _refuse(self, values: _core.TensorValues, tensor: torch.Tensor) -> None:
         """A tensor without room in the ring: dropped, or, if a ring of this size can never hold it, copied by itself."""
@@ -159,6 +252,33 @@ class RingTransport:
         self.drain()
         plain = tensor.cpu().contiguous()
         self._stream.submit(values, plain.data_ptr(), plain.nbytes)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie one after another as they are meant."""
+    is_strided = tensor.layout is torch.strided
+    return is_strided and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+
+
+def _way(late: Late) -> tuple[int, int, bool]:
+    """Device and stream of a tensor, and whether it can be copied as it lies."""
+    _, _, tensor, _, device, stream, _ = late
+    return device, stream, _is_plain(tensor)
+
+
+def _place(device: int, stream: int) -> tuple[int, int] | None:
+    return (device, stream) if device >= 0 else None
+
+
+def _on_stream(device: int, stream: int) -> AbstractContextManager[object]:
+    """Has PyTorch compute on a stream."""
+    if device < 0:
+        return nullcontext()
+    cuda: Any = torch.cuda
+    return cast(
+        AbstractContextManager[object],
+        cuda.stream(cuda.ExternalStream(stream, device) if stream else cuda.default_stream(device)),
+    )
 
 
 def _current_device() -> int:

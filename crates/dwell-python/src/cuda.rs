@@ -3,7 +3,7 @@
 //! PyTorch offers the same calls, but from Python each costs as much as a small copy, and waiting for them takes Python's
 //! lock from the model. The driver's library is already loaded by PyTorch; here it is opened a second time.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libloading::Library;
 
@@ -47,10 +47,22 @@ pub(crate) struct CudaStream {
     stream: Handle,
 }
 
+impl CudaStream {
+    /// Whether both are streams of one device.
+    pub(crate) fn is_on_device_of(self, other: Self) -> bool {
+        self.context == other.context
+    }
+}
+
 /// A moment of a stream that can be waited for.
 pub(crate) struct CudaEvent {
     context: Handle,
     event: Handle,
+}
+
+/// A function that runs on a device.
+pub(crate) struct Kernel {
+    function: Handle,
 }
 
 macro_rules! driver {
@@ -80,6 +92,8 @@ driver! {
     context_current = b"cuCtxGetCurrent" (*mut *mut c_void);
     context_push = b"cuCtxPushCurrent_v2" (*mut c_void);
     context_pop = b"cuCtxPopCurrent_v2" (*mut *mut c_void);
+    device_get = b"cuDeviceGet" (*mut c_int, c_int);
+    primary_context = b"cuDevicePrimaryCtxRetain" (*mut *mut c_void, c_int);
     stream_create = b"cuStreamCreate" (*mut *mut c_void, c_uint);
     stream_wait = b"cuStreamWaitEvent" (*mut c_void, *mut c_void, c_uint);
     event_create = b"cuEventCreate" (*mut *mut c_void, c_uint);
@@ -87,6 +101,12 @@ driver! {
     event_synchronise = b"cuEventSynchronize" (*mut c_void);
     event_destroy = b"cuEventDestroy_v2" (*mut c_void);
     copy_to_host = b"cuMemcpyDtoHAsync_v2" (*mut c_void, u64, usize, *mut c_void);
+    host_device_address = b"cuMemHostGetDevicePointer_v2" (*mut u64, *mut c_void, c_uint);
+    module_load = b"cuModuleLoadData" (*mut *mut c_void, *const c_void);
+    module_function = b"cuModuleGetFunction" (*mut *mut c_void, *mut c_void, *const c_char);
+    launch = b"cuLaunchKernel" (
+        *mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *mut *mut c_void, *mut *mut c_void
+    );
 }
 
 fn checked(call: &'static str, code: c_int) -> Result<(), CudaError> {
@@ -97,6 +117,17 @@ impl Driver {
     /// The stream with this handle of the context that is current on this thread.
     pub(crate) fn stream(&self, handle: usize) -> Result<CudaStream, CudaError> {
         Ok(CudaStream { context: self.current_context()?, stream: Handle(handle) })
+    }
+
+    /// The stream with this handle of a device, whichever is current on this thread.
+    pub(crate) fn stream_of_device(&self, device: c_int, handle: usize) -> Result<CudaStream, CudaError> {
+        let (mut number, mut context) = (0, std::ptr::null_mut());
+        // SAFETY: the driver writes one number.
+        checked("cuDeviceGet", unsafe { (self.device_get)(&raw mut number, device) })?;
+        // SAFETY: the driver writes one pointer. PyTorch computes in this context and keeps it until the process ends, so
+        // that it is never given back here does not matter.
+        checked("cuDevicePrimaryCtxRetain", unsafe { (self.primary_context)(&raw mut context, number) })?;
+        Ok(CudaStream { context: Handle(context as usize), stream: Handle(handle) })
     }
 
     fn current_context(&self) -> Result<Handle, CudaError> {
@@ -133,6 +164,77 @@ impl Driver {
             let code =
                 unsafe { (self.copy_to_host)(target as *mut c_void, source as u64, bytes, stream.stream.pointer()) };
             checked("cuMemcpyDtoHAsync", code)
+        })
+    }
+
+    /// Translates kernels for the device of a stream. They stay there as long as the process: they are loaded once for it.
+    pub(crate) fn load_kernels(
+        &self,
+        stream: CudaStream,
+        source: &str,
+        names: &[String],
+    ) -> Result<Vec<Kernel>, CudaError> {
+        let source = format!("{source}\0");
+        let mut module = std::ptr::null_mut();
+        self.within(stream.context, || {
+            // SAFETY: the driver reads the source to its zero and writes one pointer.
+            let code = unsafe { (self.module_load)(&raw mut module, source.as_ptr().cast()) };
+            checked("cuModuleLoadData", code)?;
+            names.iter().map(|name| self.kernel_of(module, name)).collect()
+        })
+    }
+
+    fn kernel_of(&self, module: *mut c_void, name: &str) -> Result<Kernel, CudaError> {
+        let name = format!("{name}\0");
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the caller has loaded the module; the driver reads the name to its zero and writes one pointer.
+        let code = unsafe { (self.module_function)(&raw mut function, module, name.as_ptr().cast()) };
+        checked("cuModuleGetFunction", code)?;
+        Ok(Kernel { function: Handle(function as usize) })
+    }
+
+    /// Where the device of a stream sees pinned memory of the host.
+    pub(crate) fn device_address(&self, stream: CudaStream, host_address: usize) -> Result<usize, CudaError> {
+        let mut address = 0u64;
+        self.within(stream.context, || {
+            // SAFETY: the driver looks the address up and writes one number.
+            let code = unsafe { (self.host_device_address)(&raw mut address, host_address as *mut c_void, 0) };
+            checked("cuMemHostGetDevicePointer", code)
+        })?;
+        Ok(address as usize)
+    }
+
+    /// Begins a kernel on a grid of blocks of so many threads, after what the stream has to do so far.
+    ///
+    /// # Safety
+    /// The kernel's one argument must be as long as `argument`; the caller answers for what it does with it.
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        stream: CudaStream,
+        (columns, rows): (c_uint, c_uint),
+        threads: c_uint,
+        argument: &mut [u64],
+    ) -> Result<(), CudaError> {
+        let mut arguments = [argument.as_mut_ptr().cast::<c_void>()];
+        self.within(stream.context, || {
+            // SAFETY: the driver copies the argument before it returns; the caller answers for the rest.
+            let code = unsafe {
+                (self.launch)(
+                    kernel.function.pointer(),
+                    columns,
+                    rows,
+                    1,
+                    threads,
+                    1,
+                    1,
+                    0,
+                    stream.stream.pointer(),
+                    arguments.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            };
+            checked("cuLaunchKernel", code)
         })
     }
 

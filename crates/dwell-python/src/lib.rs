@@ -3,9 +3,12 @@
 //! It hands tensors from Python's memory to a `TensorStream` and gives those of a `TensorFile` back. What a model is,
 //! which modules are captured and when is decided in Python; here is what costs time.
 
+mod comparison;
 mod cuda;
 mod error;
 mod file;
+mod gpu_kernel;
+mod intake;
 mod options;
 mod ring;
 mod stream;
@@ -19,6 +22,8 @@ mod core {
     use dwell_tensors::{Codec, DType};
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::comparison::Comparison;
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]

@@ -4,7 +4,7 @@
 //! its elements have been encoded, so whole passes of a model are in flight without one allocation.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use dwell_tensors::Elements;
@@ -103,7 +103,10 @@ impl Memory {
 /// Memory of a Python object, lent piece by piece.
 #[pyclass(frozen)]
 pub(crate) struct Ring {
-    memory: Arc<Memory>,
+    address: usize,
+    capacity: usize,
+    /// `None` once nothing is lent any more.
+    memory: RwLock<Option<Arc<Memory>>>,
 }
 
 #[pymethods]
@@ -118,14 +121,28 @@ impl Ring {
             lent: Mutex::new(Lent::default()),
             came_back: Condvar::new(),
         };
-        Self { memory: Arc::new(memory) }
+        Self { address, capacity: bytes, memory: RwLock::new(Some(Arc::new(memory))) }
     }
 }
 
 impl Ring {
-    /// Whether a range of this size could ever be lent.
+    /// First byte of the memory.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Lends nothing any more. The memory is given back with the last range, whoever still holds the ring.
+    pub(crate) fn release(&self) {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Whether a range of this size can be lent at some time to come.
     pub(crate) fn can_hold(&self, bytes: usize) -> bool {
-        range_bytes(bytes) <= self.memory.capacity
+        range_bytes(bytes) <= self.capacity && self.memory().is_some()
+    }
+
+    fn memory(&self) -> RwLockReadGuard<'_, Option<Arc<Memory>>> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for the elements of a tensor, if there is some now.
@@ -139,8 +156,9 @@ impl Ring {
     }
 
     fn room_within(&self, bytes: usize, patience: Duration) -> Option<LentElements> {
-        let (ticket, offset) = self.memory.take(range_bytes(bytes), patience)?;
-        Some(LentElements { memory: Arc::clone(&self.memory), ticket, offset, bytes })
+        let memory = Arc::clone(self.memory().as_ref()?);
+        let (ticket, offset) = memory.take(range_bytes(bytes), patience)?;
+        Some(LentElements { memory, ticket, offset, bytes })
     }
 }
 

@@ -4,39 +4,25 @@
 //! module waits for the copies of a batch and hands its tensors over, in the order in which they came; it never needs
 //! Python's lock. Tensors of the processor take the same way, so that there is one order.
 
-use std::mem;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use dwell_tensors::{TensorHead, TensorStream, TensorsError};
+use dwell_tensors::{Elements, TensorHead, TensorStream, TensorsError};
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
+use crate::comparison::Comparison;
 use crate::cuda::{CudaError, CudaEvent, CudaStream, Driver};
 use crate::error::{closed, of_cuda, of_tensors};
+use crate::gpu_kernel::Copy;
+use crate::intake::{Batch, Intake, LONGEST_WAIT, Order, Piece};
 use crate::ring::{LentElements, Ring};
 use crate::stream::{SharedStream, Stream, TensorValues};
 
-/// So much is handed over at once, at the latest when the forward pass ends.
-const BATCH_BYTES: usize = 8 << 20;
-
-/// Tensors on their way into the ring, and what tells that they are there.
-#[derive(Default)]
-struct Batch {
-    tensors: Vec<(TensorHead, LentElements)>,
-    bytes: usize,
-    streams: Vec<CudaStream>,
-    /// Copies on the GPU that are still being read. Python's reference counts wait for the next call from Python.
-    sources: Vec<Py<PyAny>>,
-}
-
-/// What the thread has to do, in order.
-enum Order {
-    HandOver(Batch, Vec<CudaEvent>),
-    Token { id: i64, text: String },
-    CountDropped(TensorHead),
-    Answer(Sender<()>),
-}
+/// A tensor that was put off as (tensor, timestamp_ns of its hook, address, bytes).
+type LateValues<'py> = (TensorValues<'py>, i64, usize, usize);
 
 /// Why nothing is handed over any more.
 enum Failure {
@@ -60,16 +46,8 @@ impl Failure {
 struct Shared {
     stream: SharedStream,
     driver: Option<Driver>,
+    intake: Mutex<Intake>,
     failure: Mutex<Option<Failure>>,
-}
-
-/// What the threads that run the model share.
-struct Intake {
-    batch: Batch,
-    /// `None` once closed.
-    orders: Option<Sender<Order>>,
-    /// The stream on which large tensors of a device are copied, beside that which computes them.
-    sides: Vec<(CudaStream, CudaStream)>,
 }
 
 /// A way of tensors to a stream.
@@ -78,7 +56,6 @@ pub(crate) struct Transfer {
     shared: Arc<Shared>,
     names: Py<Stream>,
     ring: Py<Ring>,
-    intake: Mutex<Intake>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Whether a tensor that finds no room waits for it.
     waits: bool,
@@ -90,18 +67,20 @@ impl Transfer {
     #[new]
     fn new(py: Python<'_>, stream: Py<Stream>, ring: Py<Ring>, uses_cuda: bool, waits: bool) -> PyResult<Self> {
         let driver = uses_cuda.then(Driver::open).transpose().map_err(|error| of_cuda(py, &error))?;
-        let shared = Arc::new(Shared { stream: stream.get().shared(), driver, failure: Mutex::default() });
         let (orders, received) = channel();
+        let intake = Mutex::new(Intake::new(orders, ring.get().address()));
+        let shared = Arc::new(Shared { stream: stream.get().shared(), driver, intake, failure: Mutex::default() });
         let worker = Arc::clone(&shared);
         let thread = thread::Builder::new().name("dwell-transfer".to_owned()).spawn(move || worker.obey(&received))?;
-        let intake = Intake { batch: Batch::default(), orders: Some(orders), sides: Vec::new() };
-        Ok(Self { shared, names: stream, ring, intake: Mutex::new(intake), thread: Mutex::new(Some(thread)), waits })
+        Ok(Self { shared, names: stream, ring, thread: Mutex::new(Some(thread)), waits })
     }
 
     /// Takes a tensor of a GPU whose `bytes` bytes lie at `address` one after another.
     ///
     /// `cuda_stream` is the stream that computes it. With `source`, the object that owns the memory, the copy runs beside
     /// that stream and the owner is kept meanwhile; without, on that stream itself. `False` says that there is no room.
+    #[pyo3(signature = (tensor, address, bytes, cuda_stream, source, comparison))]
+    #[expect(clippy::too_many_arguments, reason = "what Python knows of a tensor, which costs less one by one")]
     fn copy_from_gpu(
         &self,
         py: Python<'_>,
@@ -110,29 +89,62 @@ impl Transfer {
         bytes: usize,
         cuda_stream: usize,
         source: Option<Py<PyAny>>,
+        comparison: Option<PyRef<'_, Comparison>>,
     ) -> PyResult<bool> {
         let head = self.names.get().head_of(py, tensor, bytes)?;
-        let Some(room) = self.room(py, bytes)? else { return Ok(false) };
-        let mut intake = self.intake();
-        let begun = intake.begin_copy(&self.shared, &room, address, cuda_stream, source.is_some());
-        let stream = begun.map_err(|error| of_cuda(py, &error))?;
-        let batch = &mut intake.batch;
-        batch.sources.extend(source);
-        if !batch.streams.contains(&stream) {
-            batch.streams.push(stream);
-        }
-        intake.push(&self.shared, head, room).map_err(|error| of_cuda(py, &error))?;
+        let Some(elements) = self.room(py, bytes)? else { return Ok(false) };
+        let comparison = comparison.map(|comparison| comparison.copies());
+        let piece = Piece { head: Some(head), elements, comparison };
+        self.begin_from_gpu(piece, address, cuda_stream, source).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
     /// Takes a tensor of the processor; its elements are copied before this returns. `False` says that there is no room.
-    fn copy(&self, py: Python<'_>, tensor: TensorValues<'_>, address: usize, bytes: usize) -> PyResult<bool> {
+    fn copy(
+        &self,
+        py: Python<'_>,
+        tensor: TensorValues<'_>,
+        address: usize,
+        bytes: usize,
+        comparison: Option<PyRef<'_, Comparison>>,
+    ) -> PyResult<bool> {
         let head = self.names.get().head_of(py, tensor, bytes)?;
-        let Some(mut room) = self.room(py, bytes)? else { return Ok(false) };
-        // SAFETY: the caller, hooks of the same package, holds the tensor whose memory this is for as long as this call
-        // lasts, and says how long that memory is.
-        unsafe { room.fill_from(address) };
-        self.intake().push(&self.shared, head, room).map_err(|error| of_cuda(py, &error))?;
+        let Some(elements) = self.room(py, bytes)? else { return Ok(false) };
+        let comparison = comparison.map(|comparison| comparison.copies());
+        let piece = Piece { head: Some(head), elements, comparison };
+        self.take(&mut self.intake(), None, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
+        Ok(true)
+    }
+
+    /// Takes tensors that were put off, all from the stream `place`: the number of a device and the handle of a stream of
+    /// it, or `None` for the processor. They lie there one after another and are copied by as few launches as can be.
+    ///
+    /// Returns how many of them, from the first, were taken; of the next one what failed, or that there is no room.
+    fn copy_late(
+        &self,
+        py: Python<'_>,
+        tensors: Vec<LateValues<'_>>,
+        place: Option<(i32, usize)>,
+    ) -> (usize, Option<Py<PyBaseException>>) {
+        let mut taken = 0;
+        let outcome = self.copy_all(py, tensors, place, &mut taken);
+        (taken, outcome.err().map(|error| error.into_value(py)))
+    }
+
+    /// Copies a tensor once more, to be compared with what it was. `False` says that there is no room.
+    fn compare(
+        &self,
+        py: Python<'_>,
+        address: usize,
+        bytes: usize,
+        place: Option<(i32, usize)>,
+        comparison: PyRef<'_, Comparison>,
+    ) -> PyResult<bool> {
+        self.check(py)?;
+        let Some(elements) = self.ring.get().room(bytes) else { return Ok(false) };
+        let piece = Piece { head: None, elements, comparison: Some(comparison.copies()) };
+        let stream = self.stream_at(place).map_err(|error| of_cuda(py, &error))?;
+        self.take(&mut self.intake(), stream, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
@@ -147,9 +159,9 @@ impl Transfer {
         self.order(py, Order::Token { id: token_id, text: token_text })
     }
 
-    /// Has what was taken so far handed over as soon as it is there.
+    /// Has what was taken so far handed over, if it is much or has waited long; else the next pass adds to it.
     fn end_pass(&self, py: Python<'_>) -> PyResult<()> {
-        self.intake().seal(&self.shared).map_err(|error| of_cuda(py, &error))
+        self.intake().seal_if_due(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))
     }
 
     /// Returns when all that was taken is handed over.
@@ -161,14 +173,15 @@ impl Transfer {
         self.check(py)
     }
 
-    /// Drains, and ends the thread.
+    /// Drains, ends the thread, and gives the ring's memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let sealed = self.intake().seal(&self.shared);
-        self.intake().orders = None;
+        let sealed = self.intake().seal(self.shared.driver.as_ref());
+        self.intake().close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = py.detach(|| thread.join());
         }
+        self.ring.get().release();
         sealed.map_err(|error| of_cuda(py, &error))?;
         self.check(py)
     }
@@ -176,7 +189,7 @@ impl Transfer {
 
 impl Transfer {
     fn intake(&self) -> MutexGuard<'_, Intake> {
-        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.intake()
     }
 
     /// Raises what made the thread give up.
@@ -192,7 +205,7 @@ impl Transfer {
             return Ok(Some(room));
         }
         // What has been copied gives its room back only after it was handed over.
-        self.end_pass(py)?;
+        self.intake().seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
         while self.waits && ring.can_hold(bytes) {
             if let Some(room) = py.detach(|| ring.room_soon(bytes)) {
                 return Ok(Some(room));
@@ -207,67 +220,88 @@ impl Transfer {
     fn order(&self, py: Python<'_>, order: Order) -> PyResult<()> {
         self.check(py)?;
         let mut intake = self.intake();
-        intake.seal(&self.shared).map_err(|error| of_cuda(py, &error))?;
-        let sent = intake.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
-        if sent { Ok(()) } else { Err(closed(py)) }
+        intake.seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
+        if intake.order(order) { Ok(()) } else { Err(closed(py)) }
     }
-}
 
-impl Intake {
-    /// Begins the copy of a tensor into its room; returns the stream that copies.
-    fn begin_copy(
-        &mut self,
-        shared: &Shared,
-        room: &LentElements,
+    /// Takes a tensor of a GPU, on the stream that computes it or, with its owner, beside that.
+    fn begin_from_gpu(
+        &self,
+        piece: Piece,
         address: usize,
         cuda_stream: usize,
-        beside: bool,
-    ) -> Result<CudaStream, CudaError> {
-        let driver = shared.driver()?;
-        let computing = driver.stream(cuda_stream)?;
-        let copying = if beside { self.side_of(driver, computing)? } else { computing };
-        if beside {
-            driver.wait_on_gpu(copying, driver.record(computing)?)?;
-        }
-        // SAFETY: the room is pinned memory that is read only after the batch's events. The source is alive: on its own
-        // stream PyTorch frees it only after this copy, beside it the batch keeps its owner until the copy is done.
-        unsafe { driver.copy_to_host(copying, room.address(), address, room.len()) }?;
-        Ok(copying)
+        owner: Option<Py<PyAny>>,
+    ) -> Result<(), CudaError> {
+        let driver = self.shared.driver()?;
+        let stream = driver.stream(cuda_stream)?;
+        let mut intake = self.intake();
+        let Some(owner) = owner else { return self.take(&mut intake, Some(stream), vec![(piece, address)]) };
+        intake.begin_copy_beside(driver, stream, piece.copy_from(address), owner)?;
+        intake.push(Some(driver), piece)
     }
 
-    fn side_of(&mut self, driver: &Driver, computing: CudaStream) -> Result<CudaStream, CudaError> {
-        if let Some((_, side)) = self.sides.iter().find(|(known, _)| *known == computing) {
-            return Ok(*side);
-        }
-        let side = driver.stream_beside(computing)?;
-        self.sides.push((computing, side));
-        Ok(side)
+    /// The stream of a device, if it is one.
+    fn stream_at(&self, place: Option<(i32, usize)>) -> Result<Option<CudaStream>, CudaError> {
+        place.map(|(device, handle)| self.shared.driver()?.stream_of_device(device, handle)).transpose()
     }
 
-    fn push(&mut self, shared: &Shared, head: TensorHead, room: LentElements) -> Result<(), CudaError> {
-        self.batch.bytes += room.len();
-        self.batch.tensors.push((head, room));
-        if self.batch.bytes >= BATCH_BYTES { self.seal(shared) } else { Ok(()) }
-    }
-
-    /// Orders that the batch be handed over, behind events that tell when its copies are done.
-    fn seal(&mut self, shared: &Shared) -> Result<(), CudaError> {
-        if self.batch.tensors.is_empty() {
-            return Ok(());
+    /// Takes tensors in their order, waiting for room where nobody is to be dropped; counts those that were taken.
+    fn copy_all(
+        &self,
+        py: Python<'_>,
+        tensors: Vec<LateValues<'_>>,
+        place: Option<(i32, usize)>,
+        taken: &mut usize,
+    ) -> PyResult<()> {
+        self.check(py)?;
+        let stream = self.stream_at(place).map_err(|error| of_cuda(py, &error))?;
+        let mut left = VecDeque::with_capacity(tensors.len());
+        for (tensor, timestamp_ns, address, bytes) in tensors {
+            let head = TensorHead { timestamp_ns, ..self.names.get().head_of(py, tensor, bytes)? };
+            left.push_back((head, address, bytes));
         }
-        let batch = mem::take(&mut self.batch);
-        let driver = &shared.driver;
-        let record = |&stream| driver.as_ref().map(|driver| driver.record(stream));
-        let events = batch.streams.iter().filter_map(record).collect::<Result<_, _>>()?;
-        if let Some(orders) = &self.orders {
-            // The thread goes on until nobody can give orders.
-            let _ = orders.send(Order::HandOver(batch, events));
+        while let Some(&(_, _, bytes)) = left.front() {
+            let Some(mut room) = self.room(py, bytes)? else { return Ok(()) };
+            let mut some = Vec::with_capacity(left.len());
+            while let Some((head, address, _)) = left.pop_front() {
+                some.push((Piece { head: Some(head), elements: room, comparison: None }, address));
+                let Some(&(_, _, next_bytes)) = left.front() else { break };
+                let Some(next_room) = self.ring.get().room(next_bytes) else { break };
+                room = next_room;
+            }
+            let count = some.len();
+            self.take(&mut self.intake(), stream, some).map_err(|error| of_cuda(py, &error))?;
+            *taken += count;
         }
         Ok(())
+    }
+
+    /// Begins the copies of pieces from their addresses, all of one stream or of the processor, and takes the pieces.
+    fn take(
+        &self,
+        intake: &mut Intake,
+        stream: Option<CudaStream>,
+        mut pieces: Vec<(Piece, usize)>,
+    ) -> Result<(), CudaError> {
+        if let Some(stream) = stream {
+            let copies: Vec<Copy> = pieces.iter().map(|(piece, address)| piece.copy_from(*address)).collect();
+            intake.begin_copies(self.shared.driver()?, stream, &copies)?;
+        } else {
+            for (piece, address) in &mut pieces {
+                // SAFETY: the caller, hooks of the same package, holds the tensor whose memory this is for as long as this
+                // call lasts, and says how long that memory is.
+                unsafe { piece.elements.fill_from(*address) };
+            }
+        }
+        pieces.into_iter().try_for_each(|(piece, _)| intake.push(self.shared.driver.as_ref(), piece))
     }
 }
 
 impl Shared {
+    fn intake(&self) -> MutexGuard<'_, Intake> {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn failure(&self) -> MutexGuard<'_, Option<Failure>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -278,8 +312,16 @@ impl Shared {
 
     /// Carries out orders until nobody can give any more; the first failure is kept.
     fn obey(&self, orders: &Receiver<Order>) {
-        for order in orders {
-            if let Err(failure) = self.carry_out(order) {
+        loop {
+            let done = match orders.recv_timeout(LONGEST_WAIT) {
+                Ok(order) => self.carry_out(order),
+                // The model may pause: what its last pass left must not wait for the next.
+                Err(RecvTimeoutError::Timeout) => {
+                    self.intake().seal_if_due(self.driver.as_ref()).map_err(Failure::Cuda)
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if let Err(failure) = done {
                 self.failure().get_or_insert(failure);
             }
         }
@@ -322,8 +364,13 @@ impl Shared {
 }
 
 fn hand_over(stream: &TensorStream, batch: Batch) -> Result<(), TensorsError> {
-    for (head, elements) in batch.tensors {
-        stream.submit_foreign(head, Box::new(elements))?;
+    for Piece { head, elements, comparison } in batch.pieces {
+        if let Some(copies) = comparison {
+            copies.note(elements.bytes());
+        }
+        if let Some(head) = head {
+            stream.submit_foreign(head, Box::new(elements))?;
+        }
     }
     Ok(())
 }
@@ -331,6 +378,8 @@ fn hand_over(stream: &TensorStream, batch: Batch) -> Result<(), TensorsError> {
 impl Drop for Transfer {
     fn drop(&mut self) {
         // The thread waits for the copies that have begun, and ends.
-        let _ = self.intake().seal(&self.shared);
+        let mut intake = self.intake();
+        let _ = intake.seal(self.shared.driver.as_ref());
+        intake.close();
     }
 }
