@@ -15,7 +15,7 @@ const WIDTH: u64 = 4;
 
 fn job(path: &Path, is_resumed: bool, checkpoint_every: Option<u64>) -> CaptureJob {
     CaptureJob {
-        job: Job { options: EngineOptions::new("model.gguf".into()), actions: Vec::new() },
+        job: Job::embedded(EngineOptions::new("model.gguf".into()), Vec::new()),
         selection: Selection {
             tensors: vec!["residual".to_owned()],
             layers: None,

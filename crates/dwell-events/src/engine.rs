@@ -1,13 +1,77 @@
-//! What an embedded engine is asked to do, and what it reports while doing it.
+//! What an engine is asked to do, and what it reports while doing it.
 //!
 //! A [`Job`] goes to the worker process as JSON; [`EngineEvent`]s come back through the recorder's channel, in
 //! order with the graphs they belong to. They are rare (a few per token), so they are JSON too.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
 use crate::{Phase, choices};
+
+choices! {
+    /// What runs a model.
+    EngineKind {
+        /// The llama.cpp that dwell is linked with.
+        LlamaCpp = "llama_cpp",
+        /// A server of llama.cpp.
+        LlamaServer = "llama_server",
+        /// A program of llama.cpp that answers one prompt and ends.
+        LlamaCli = "llama_cli",
+        /// Ollama.
+        Ollama = "ollama",
+        /// Any server with the API of OpenAI.
+        OpenAi = "openai",
+        /// vLLM.
+        Vllm = "vllm",
+        /// SGLang.
+        Sglang = "sglang",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the list of choices has no place for it")]
+impl Default for EngineKind {
+    fn default() -> Self {
+        EngineKind::LlamaCpp
+    }
+}
+
+impl EngineKind {
+    /// Whether dwell runs the model itself.
+    pub fn is_embedded(self) -> bool {
+        self == EngineKind::LlamaCpp
+    }
+}
+
+/// Something that does a job. The worker process has one, chosen by [`Job::engine`].
+pub trait Engine {
+    /// Does all of the job and tells the observer about it. An interruption is no error.
+    fn run(&mut self, job: &Job, observer: &mut dyn JobObserver) -> Result<(), EngineFailure>;
+}
+
+/// What a run of a job tells the outside; called on the thread that does the job.
+///
+/// Neither function may panic: load progress of the embedded engine comes out of C, through which a panic cannot unwind.
+pub trait JobObserver {
+    /// Something happened.
+    fn event(&mut self, event: EngineEvent);
+
+    /// Whether the job should end early; asked between computations, and while waiting.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Why a job could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFailure {
+    /// What was being done, what was found, what was needed.
+    pub message: String,
+    /// What to do about it.
+    pub hints: Vec<String>,
+}
 
 choices! {
     /// Type of the values in the KV cache, widest first; the names are those of llama.cpp.
@@ -177,10 +241,23 @@ pub enum Action {
 /// A whole piece of work for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// What does it.
+    #[serde(default)]
+    pub engine: EngineKind,
+    /// How a runtime other than the embedded one is reached or started.
+    #[serde(default)]
+    pub server: ServerOptions,
     /// How to set up.
     pub options: EngineOptions,
     /// What to do, in order.
     pub actions: Vec<Action>,
+}
+
+impl Job {
+    /// Work for the embedded engine.
+    pub fn embedded(options: EngineOptions, actions: Vec<Action>) -> Self {
+        Self { engine: EngineKind::LlamaCpp, server: ServerOptions::default(), options, actions }
+    }
 }
 
 /// A token in a batch, before it is computed.
@@ -279,10 +356,10 @@ pub enum EngineEvent {
         step: u32,
         /// Sequence it belongs to.
         sequence: i32,
-        /// Position that it will have.
-        position: i32,
-        /// Id in the vocabulary.
-        id: i32,
+        /// Position that it will have; a server may not say.
+        position: Option<i32>,
+        /// Id in the vocabulary; a server may not say.
+        id: Option<i32>,
         /// Its text; what is not yet whole UTF-8 comes with a later token.
         text: String,
     },
@@ -330,6 +407,44 @@ pub enum EngineEvent {
         generated_tokens: u64,
         /// Time in decode steps.
         decode_ns: u64,
+    },
+    /// This process, and all that it starts, belongs to the engine.
+    ProcessFound {
+        /// Process id.
+        pid: u32,
+        /// What it does: `server`, `runner`.
+        role: String,
+    },
+    /// A server answers.
+    Serving {
+        /// What it says of itself.
+        server: Box<ServerFacts>,
+    },
+    /// A request is sent.
+    RequestBegins {
+        /// Number of the request in the run, from 0.
+        request: u32,
+        /// Sequence that it continues.
+        sequence: i32,
+    },
+    /// A request was answered to its end.
+    RequestEnds {
+        /// Number of the request.
+        request: u32,
+        /// Sequence that it continued.
+        sequence: i32,
+        /// What the server says of it.
+        timings: RequestTimings,
+    },
+    /// Figures that the server publishes, under the names that it gives them.
+    ServerMetrics {
+        /// Values by name, with labels as in the exposition format.
+        values: BTreeMap<String, f64>,
+    },
+    /// Memory that the runtime says it allocated.
+    MemoryReported {
+        /// One entry per buffer.
+        buffers: Vec<ReportedBuffer>,
     },
     /// The most memory that the process had resident at any time, told when its work is done.
     PeakMemory {

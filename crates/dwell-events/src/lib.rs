@@ -15,6 +15,7 @@ mod phase;
 mod region;
 mod run_kind;
 pub mod schema;
+pub mod server;
 mod settings;
 
 pub use about::About;
@@ -28,7 +29,7 @@ pub use settings::{Compression, Definitions, Metric, UnknownPolicy};
 /// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
 ///
 /// The major part changes only when a column that mrm-trace files have changes its meaning.
-pub const SCHEMA_VERSION: &str = "1.1";
+pub const SCHEMA_VERSION: &str = "1.2";
 
 /// Key of the schema version in the Parquet file metadata, shared with mrm-trace.
 pub const SCHEMA_VERSION_KEY: &str = "mrm_trace_schema_version";

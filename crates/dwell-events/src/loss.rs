@@ -51,11 +51,21 @@ pub enum LossKind {
     MissedSamples,
     /// Accesses that no rule could label and that were dropped, as the policy for them asks.
     UnlabelledAccesses,
+    /// Programs of an engine that computed beside the one whose accesses are in the trace.
+    UnlabelledPrograms,
+    /// Batches of KV cache events that neither arrived nor could be had again.
+    LostKvBatches,
+    /// KV cache events about blocks of which no store was reported.
+    UnmatchedKvEvents,
+    /// KV cache events of a kind that is not known.
+    UnknownKvEvents,
+    /// Batches of KV cache events that were published before anybody listened.
+    UnseenKvHistory,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 14] = [
+    pub const ALL: [LossKind; 19] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -70,6 +80,11 @@ impl LossKind {
         LossKind::UndecodableRecords,
         LossKind::MissedSamples,
         LossKind::UnlabelledAccesses,
+        LossKind::UnlabelledPrograms,
+        LossKind::LostKvBatches,
+        LossKind::UnmatchedKvEvents,
+        LossKind::UnknownKvEvents,
+        LossKind::UnseenKvHistory,
     ];
 
     /// The name used in the loss table.
@@ -89,6 +104,11 @@ impl LossKind {
             LossKind::UndecodableRecords => "undecodable_records",
             LossKind::MissedSamples => "missed_samples",
             LossKind::UnlabelledAccesses => "unlabelled_accesses",
+            LossKind::UnlabelledPrograms => "unlabelled_programs",
+            LossKind::LostKvBatches => "lost_kv_batches",
+            LossKind::UnmatchedKvEvents => "unmatched_kv_events",
+            LossKind::UnknownKvEvents => "unknown_kv_events",
+            LossKind::UnseenKvHistory => "unseen_kv_history",
         }
     }
 
@@ -101,14 +121,19 @@ impl LossKind {
             | LossKind::UnalignedOpTimes
             | LossKind::GenericOpRule
             | LossKind::MissedSamples
-            | LossKind::UnlabelledAccesses => Severity::Info,
+            | LossKind::UnlabelledAccesses
+            | LossKind::UnknownKvEvents
+            | LossKind::UnseenKvHistory => Severity::Info,
             LossKind::KvStreamCopy
             | LossKind::UnrecordedGraphs
             | LossKind::ForeignDevice
             | LossKind::WorkerDied
             | LossKind::ObserverDied
             | LossKind::Interrupted
-            | LossKind::UndecodableRecords => Severity::DataLoss,
+            | LossKind::UndecodableRecords
+            | LossKind::UnlabelledPrograms
+            | LossKind::LostKvBatches
+            | LossKind::UnmatchedKvEvents => Severity::DataLoss,
         }
     }
 
@@ -143,6 +168,13 @@ impl LossKind {
             LossKind::UnlabelledAccesses => {
                 "accesses that nothing could label were left out, as asked for; totals do not count them"
             }
+            LossKind::UnlabelledPrograms => "the trace is of the program that computed most; totals are lower bounds",
+            LossKind::LostKvBatches => "blocks may be missing, and others may have ended earlier than their rows say",
+            LossKind::UnmatchedKvEvents => "lives of these blocks are missing: their store was not seen",
+            LossKind::UnknownKvEvents => {
+                "events of kinds that are not known were passed over; what they changed is not in the table"
+            }
+            LossKind::UnseenKvHistory => "blocks that were stored before are not in the table",
         }
     }
 }

@@ -15,6 +15,7 @@ mod kept_file;
 mod meminfo;
 mod memory_limit;
 mod own_memory;
+mod page_cache;
 mod pressure;
 mod probes;
 mod root;
@@ -28,6 +29,7 @@ pub use facts::{
 };
 pub use memory_limit::MemoryLimit;
 pub use own_memory::release_freed_memory;
+pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
 pub use pressure::{Pressure, Stalls};
 pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names, probe_process};
 pub use root::Root;

@@ -7,6 +7,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::TraceBuilder;
+use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts};
 use dwell_ggml::wire::Hello;
 
 /// A tensor of the model file, to tell where mapped weights come from.
@@ -29,9 +30,30 @@ pub struct PhaseSpan {
     pub end_ns: u64,
 }
 
+/// A request to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSpan {
+    /// Sequence that it continued.
+    pub sequence: i32,
+    /// When it was sent.
+    pub begin_ns: u64,
+    /// When its first token arrived; none if none did.
+    pub first_token_ns: Option<u64>,
+    /// When its answer was whole; none if it never was.
+    pub end_ns: Option<u64>,
+    /// What the server says of it.
+    pub timings: RequestTimings,
+}
+
 /// How the engine ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
+    /// What a server said of itself.
+    pub server: Option<ServerFacts>,
+    /// Requests to a server, in the order in which they were sent.
+    pub requests: Vec<RequestSpan>,
+    /// Memory that the runtime said it allocated, told last.
+    pub buffers: Vec<ReportedBuffer>,
     /// Facts about the model, if it was loaded.
     pub model: Option<LoadedModel>,
     /// Why sequences ended.
@@ -54,12 +76,30 @@ pub struct Output {
     pub blocks: KvBlockBuilder,
     /// Tokens.
     pub tokens: Vec<TokenRow>,
+    /// Figures that a server published.
+    pub server_figures: Vec<ServerFigure>,
+}
+
+/// One figure that a server published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerFigure {
+    /// When it was read.
+    pub timestamp_ns: u64,
+    /// Its name, with labels.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
 }
 
 impl Output {
     /// No rows yet, of this run.
     pub fn new(run_id: &str) -> Self {
-        Self { trace: TraceBuilder::new(run_id), blocks: KvBlockBuilder::default(), tokens: Vec::new() }
+        Self {
+            trace: TraceBuilder::new(run_id),
+            blocks: KvBlockBuilder::default(),
+            tokens: Vec::new(),
+            server_figures: Vec::new(),
+        }
     }
 }
 

@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 
-use dwell_events::engine::{BatchToken, EngineEvent};
+use dwell_events::engine::EngineEvent;
 use dwell_events::schema::trace::TraceRow;
+use dwell_events::server::RequestTimings;
 use dwell_events::{LossKind, OpType, Phase, RegionType};
 use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::compiled::{CompiledGraph, compile};
 use crate::expand::{Expansion, StepFacts};
 use crate::kv::KvCaches;
-use crate::labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan};
+use crate::labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan, RequestSpan, ServerFigure};
 use crate::loss_count::LossCount;
 use crate::regions::Regions;
 use crate::rule_stage::{RuleStage, emit};
 use crate::rules::{RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::sequences::PendingTokens;
-use crate::token_log::TokenLog;
+use crate::token_log::{GeneratedToken, TokenLog};
+use crate::unreported_steps::UnreportedSteps;
 
 /// Name of the collector in the `source` column.
 pub(crate) const SOURCE: &str = "tensor_ops";
@@ -39,7 +41,7 @@ pub struct Labeller {
     outcome: Outcome,
     hello: Option<Hello>,
     batch_step: Option<u32>,
-    single_token_graphs: u32,
+    unreported: UnreportedSteps,
     last_time_ns: u64,
     graph_count: u64,
     step_count: u64,
@@ -61,7 +63,7 @@ impl Labeller {
             outcome: Outcome::default(),
             hello: None,
             batch_step: None,
-            single_token_graphs: 0,
+            unreported: UnreportedSteps::default(),
             last_time_ns: 0,
             graph_count: 0,
             step_count: 0,
@@ -225,9 +227,8 @@ impl Labeller {
             _ => None,
         };
         let number = self.batch_step.unwrap_or_else(|| {
-            // A program that does not report batches: single tokens are decoded, more are a prompt.
-            self.single_token_graphs += u32::from(count == 1);
-            if count == 1 { self.single_token_graphs } else { 0 }
+            let positions: Vec<_> = places.iter().map(|place| place.position).collect();
+            self.unreported.number(&positions)
         });
         let facts = StepFacts {
             phase: self.phases.last().map_or(Phase::Generation, |span| span.phase),
@@ -246,6 +247,7 @@ impl Labeller {
             out,
         };
         expansion.run(graph, step, &captures);
+        self.unreported.computed(number, self.kv.live_bytes());
         true
     }
 
@@ -260,11 +262,13 @@ impl Labeller {
                 self.pending.begin(tokens);
             }
             EngineEvent::BatchEnds { .. } => {
-                self.tokens.batch_ends(time_ns, self.kv.live_bytes(), &mut out.tokens);
+                self.tokens.batch_ends(time_ns, self.live_kv_bytes(), &mut out.tokens);
             }
             EngineEvent::Token { step, sequence, position, id, text } => {
-                let token = BatchToken { id, position, sequence };
-                self.tokens.generated(token, step, text, time_ns, self.kv.live_bytes(), &mut out.tokens);
+                self.note_first_token(sequence, time_ns);
+                let (step, kv_bytes) = self.step_of_token(step);
+                let token = GeneratedToken { step, sequence, position, id, text };
+                self.tokens.generated(token, time_ns, kv_bytes, &mut out.tokens);
             }
             EngineEvent::KvRemoved { sequence, from, to } => {
                 self.kv.remove(sequence, from, to, time_ns, &mut out.blocks);
@@ -287,8 +291,56 @@ impl Labeller {
             }
             EngineEvent::PeakMemory { rss_bytes } => self.outcome.peak_rss_bytes = Some(rss_bytes),
             EngineEvent::Failed { message, hints } => self.outcome.failed = Some((message, hints)),
-            EngineEvent::LoadProgress { .. } => {}
+            EngineEvent::Serving { server } => self.outcome.server = Some(*server),
+            EngineEvent::MemoryReported { buffers } => self.outcome.buffers = buffers,
+            EngineEvent::RequestBegins { sequence, .. } => self.request_begins(sequence, time_ns),
+            EngineEvent::RequestEnds { sequence, timings, .. } => self.request_ends(sequence, timings, time_ns),
+            EngineEvent::ServerMetrics { values } => {
+                let figure = |(name, value)| ServerFigure { timestamp_ns: time_ns, name, value };
+                out.server_figures.extend(values.into_iter().map(figure));
+            }
+            EngineEvent::LoadProgress { .. } | EngineEvent::ProcessFound { .. } => {}
         }
+    }
+
+    fn request_begins(&mut self, sequence: i32, time_ns: u64) {
+        self.unreported.request_begins();
+        let timings = RequestTimings::default();
+        let span = RequestSpan { sequence, begin_ns: time_ns, first_token_ns: None, end_ns: None, timings };
+        self.outcome.requests.push(span);
+    }
+
+    fn request_ends(&mut self, sequence: i32, timings: RequestTimings, time_ns: u64) {
+        self.unreported.request_ends();
+        if let Some(request) = self.open_request(sequence) {
+            (request.end_ns, request.timings) = (Some(time_ns), timings);
+        }
+    }
+
+    fn note_first_token(&mut self, sequence: i32, time_ns: u64) {
+        if let Some(request) = self.open_request(sequence) {
+            request.first_token_ns.get_or_insert(time_ns);
+        }
+    }
+
+    /// The request of a sequence that is being answered.
+    fn open_request(&mut self, sequence: i32) -> Option<&mut RequestSpan> {
+        let is_it = |request: &&mut RequestSpan| request.sequence == sequence && request.end_ns.is_none();
+        self.outcome.requests.iter_mut().rev().find(is_it)
+    }
+
+    /// The step that gave a token, as the trace numbers it, and the bytes in the KV cache after it.
+    fn step_of_token(&self, told: u32) -> (u32, Option<u64>) {
+        if self.batch_step.is_some() || self.graph_count == 0 {
+            return (told, self.live_kv_bytes());
+        }
+        let kv_bytes = self.unreported.kv_bytes_after(told).or_else(|| self.live_kv_bytes());
+        (self.unreported.step_in_run(told), kv_bytes)
+    }
+
+    /// Bytes of all living KV blocks; not known if no graph was recorded.
+    fn live_kv_bytes(&self) -> Option<u64> {
+        (self.graph_count > 0).then(|| self.kv.live_bytes())
     }
 
     fn phase_begins(&mut self, phase: Phase, time_ns: u64) {

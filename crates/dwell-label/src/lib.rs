@@ -28,7 +28,8 @@ pub mod rules;
 mod sequences;
 mod token_log;
 mod touch;
+mod unreported_steps;
 
-pub use labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan};
+pub use labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan, RequestSpan, ServerFigure};
 pub use labeller::Labeller;
 pub use rules::{RuleLabeller, RuleSet, RulesError, UnknownPolicy, UnlabelledAccess};

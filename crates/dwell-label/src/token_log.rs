@@ -18,6 +18,20 @@ pub struct TokenLog {
     decoded: u64,
 }
 
+/// A token as the engine tells of it.
+pub struct GeneratedToken {
+    /// Step whose computation gave it.
+    pub step: u32,
+    /// Sequence it belongs to.
+    pub sequence: i32,
+    /// Position in that sequence, if the engine says it.
+    pub position: Option<i32>,
+    /// Id, if the engine says it.
+    pub id: Option<i32>,
+    /// Text.
+    pub text: String,
+}
+
 struct Batch {
     step: u32,
     begin_ns: u64,
@@ -38,35 +52,29 @@ impl TokenLog {
                 continue;
             }
             let text = self.texts.get(&token.id).cloned().unwrap_or_default();
-            let row = self.numbered(token, step, text);
+            let (sequence, position, id) = (token.sequence, Some(token.position), Some(token.id));
+            let row = self.numbered(GeneratedToken { step, sequence, position, id, text });
             self.open.push(TokenRow { begin_ns: time_ns, end_ns: time_ns, ..row });
         }
     }
 
     /// The batch was computed.
-    pub fn batch_ends(&mut self, time_ns: u64, kv_bytes: u64, out: &mut Vec<TokenRow>) {
+    pub fn batch_ends(&mut self, time_ns: u64, kv_bytes: Option<u64>, out: &mut Vec<TokenRow>) {
         for row in &mut self.open {
             row.end_ns = time_ns;
-            row.kv_bytes = Some(kv_bytes);
+            row.kv_bytes = kv_bytes;
         }
         out.append(&mut self.open);
     }
 
     /// The model produced a token.
-    pub fn generated(
-        &mut self,
-        token: BatchToken,
-        step: u32,
-        text: String,
-        time_ns: u64,
-        kv_bytes: u64,
-        out: &mut Vec<TokenRow>,
-    ) {
+    pub fn generated(&mut self, token: GeneratedToken, time_ns: u64, kv_bytes: Option<u64>, out: &mut Vec<TokenRow>) {
         out.append(&mut self.open);
+        let step = token.step;
         self.decoded += u64::from(step > 0);
         let begin_ns = self.batch.as_ref().filter(|batch| batch.step == step).map_or(time_ns, |batch| batch.begin_ns);
-        let row = self.numbered(&token, step, text);
-        out.push(TokenRow { is_generated: true, begin_ns, end_ns: time_ns, kv_bytes: Some(kv_bytes), ..row });
+        let row = self.numbered(token);
+        out.push(TokenRow { is_generated: true, begin_ns, end_ns: time_ns, kv_bytes, ..row });
     }
 
     /// Positions `[from, to)` of a sequence were removed; `sequence` < 0 stands for all, `to` < 0 for no end.
@@ -94,22 +102,27 @@ impl TokenLog {
         self.decoded
     }
 
-    fn numbered(&mut self, token: &BatchToken, step: u32, text: String) -> TokenRow {
+    fn numbered(&mut self, token: GeneratedToken) -> TokenRow {
         let token_index = self.next_index;
         self.next_index += 1;
-        self.by_place.insert((token.sequence, token.position), token_index);
+        if let Some(position) = token.position {
+            self.by_place.insert((token.sequence, position), token_index);
+        }
         TokenRow {
             token_index,
-            step,
+            step: token.step,
             sequence: token.sequence,
             position: token.position,
             token_id: token.id,
-            text,
+            text: token.text,
             is_generated: false,
             begin_ns: 0,
             end_ns: 0,
             rss_bytes: None,
             kv_bytes: None,
+            pss_bytes: None,
+            anon_bytes: None,
+            gpu_bytes: None,
         }
     }
 }
@@ -130,16 +143,17 @@ mod tests {
     fn a_token_that_moved_is_not_listed_again() {
         let (mut log, mut rows) = (TokenLog::default(), Vec::new());
         log.batch_begins(0, &[token(7, 0), token(8, 1), token(9, 2)], 10, &mut rows);
-        log.batch_ends(20, 100, &mut rows);
-        log.generated(token(5, 3), 0, "x".to_owned(), 21, 100, &mut rows);
+        log.batch_ends(20, Some(100), &mut rows);
+        let chosen = GeneratedToken { step: 0, sequence: 0, position: Some(3), id: Some(5), text: "x".to_owned() };
+        log.generated(chosen, 21, Some(100), &mut rows);
         log.removed(0, 1, 2);
         log.shifted(0, 2, -1, -1);
         assert_eq!(log.index_at(0, 2), Some(3));
         log.batch_begins(1, &[token(5, 2)], 30, &mut rows);
-        log.batch_ends(40, 100, &mut rows);
+        log.batch_ends(40, Some(100), &mut rows);
         assert_eq!(log.finish(&mut rows), 0);
         let listed: Vec<_> = rows.iter().map(|row| (row.token_index, row.token_id, row.is_generated)).collect();
-        assert_eq!(listed, [(0, 7, false), (1, 8, false), (2, 9, false), (3, 5, true)]);
+        assert_eq!(listed, [(0, Some(7), false), (1, Some(8), false), (2, Some(9), false), (3, Some(5), true)]);
         assert_eq!((rows[0].begin_ns, rows[0].end_ns, rows[0].kv_bytes), (10, 20, Some(100)));
     }
 }

@@ -146,7 +146,7 @@ impl Session<'_> {
         let piece = self.tokenizer.piece(id);
         let text = self.sequence(sequence).text.push(&piece);
         let position = self.cells.next_position(sequence);
-        observer.event(EngineEvent::Token { step, sequence, position, id, text });
+        observer.event(EngineEvent::Token { step, sequence, position: Some(position), id: Some(id), text });
         self.sequence(sequence).next = Next::Token(id);
         self.totals.generated_tokens += 1;
         active.generated += 1;

@@ -30,24 +30,13 @@ mod utf8;
 use std::ffi::c_void;
 use std::ptr;
 
-use dwell_events::engine::EngineEvent;
+use dwell_events::Hint;
+pub use dwell_events::engine::JobObserver;
+use dwell_events::engine::{Engine, EngineFailure, Job};
 
 pub use error::EngineError;
 pub use job::{run_job, runtime};
 pub use tap::{DIMENSIONS, GraphNode, GraphTensor, TensorTap, TrialGraphs};
-
-/// What a run of a job tells the outside; called on the thread that computes.
-///
-/// Neither function may panic: load progress comes out of llama.cpp, through which a panic cannot unwind.
-pub trait JobObserver {
-    /// Something happened.
-    fn event(&mut self, event: EngineEvent);
-
-    /// Whether the job should end early; asked between computations.
-    fn is_interrupted(&self) -> bool {
-        false
-    }
-}
 
 /// What llama.cpp calls while it computes.
 ///
@@ -65,5 +54,19 @@ pub struct Hooks<'job> {
 impl Default for Hooks<'_> {
     fn default() -> Self {
         Hooks { after_node: None, after_node_data: ptr::null_mut(), tap: None }
+    }
+}
+
+/// The embedded engine, with what llama.cpp is to call.
+#[derive(Default)]
+pub struct LlamaEngine<'job> {
+    /// Given to the job that is run next; the ones after it have none.
+    pub hooks: Hooks<'job>,
+}
+
+impl Engine for LlamaEngine<'_> {
+    fn run(&mut self, job: &Job, observer: &mut dyn JobObserver) -> Result<(), EngineFailure> {
+        run_job(job, std::mem::take(&mut self.hooks), observer)
+            .map_err(|error| EngineFailure { message: error.to_string(), hints: error.hints() })
     }
 }

@@ -250,11 +250,11 @@ fn weights_that_give_no_numbers() {
 fn an_error_comes_after_the_teardown_and_without_an_end() {
     let model = TestModel::new();
     let mut told = Told::default();
-    let job = Job { options: model.options(), actions: vec![generate(1, &[0])] };
+    let job = Job::embedded(model.options(), vec![generate(1, &[0])]);
     run_job(&job, Hooks::default(), &mut told).unwrap_err();
     assert_eq!(told.events.last(), Some(&EngineEvent::PhaseBegins { phase: Phase::Teardown }));
     let mut told = Told::default();
-    let job = Job { options: options("/nonexistent/model.gguf".as_ref()), actions: Vec::new() };
+    let job = Job::embedded(options("/nonexistent/model.gguf".as_ref()), Vec::new());
     run_job(&job, Hooks::default(), &mut told).unwrap_err();
     assert!(told.events.is_empty());
 }

@@ -86,7 +86,7 @@ fn tokens_have_the_position_that_they_are_computed_at() {
         .events
         .iter()
         .filter_map(|event| match event {
-            EngineEvent::Token { id, position, .. } => Some((*id, *position)),
+            EngineEvent::Token { id, position, .. } => id.zip(*position),
             _ => None,
         })
         .collect();
@@ -123,7 +123,7 @@ fn interrupted_after(events: usize) -> Told {
     let model = TestModel::new();
     let mut told = Told { interrupt_after: Some(events), ..Told::default() };
     let actions = vec![prompt(TEXT, &[0]), generate(100, &[0]), generate(100, &[0])];
-    run_job(&Job { options: model.options(), actions }, Hooks::default(), &mut told).unwrap();
+    run_job(&Job::embedded(model.options(), actions), Hooks::default(), &mut told).unwrap();
     told
 }
 
@@ -164,7 +164,7 @@ fn run_hooked(calls: &mut HookCalls, generated: u32) -> Told {
     let hooks =
         Hooks { after_node: Some(count_call), after_node_data: std::ptr::from_mut(calls).cast(), ..Hooks::default() };
     let actions = vec![prompt(TEXT, &[0]), generate(generated, &[0])];
-    run_job(&Job { options: model.options(), actions }, hooks, &mut told).unwrap();
+    run_job(&Job::embedded(model.options(), actions), hooks, &mut told).unwrap();
     told
 }
 

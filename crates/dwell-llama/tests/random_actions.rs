@@ -77,7 +77,7 @@ proptest! {
         let mut done: Vec<Action> = Vec::new();
         for action in actions {
             done.push(action);
-            let job = Job { options: options.clone(), actions: done.clone() };
+            let job = Job::embedded(options.clone(), done.clone());
             if let Err(error) = run_job(&job, Hooks::default(), &mut Told::default()) {
                 prop_assert!(is_refusal(&error), "{error}");
                 done.pop();

@@ -56,7 +56,7 @@ fn tapped(options: EngineOptions, names: &[&'static str], max_tokens: u32) -> (W
     let mut tap = Wanting { names: names.to_vec(), ..Wanting::default() };
     let mut told = Told::default();
     let actions = vec![prompt("abcd", &[0]), generate(max_tokens, &[0])];
-    run_job(&Job { options, actions }, Hooks { tap: Some(&mut tap), ..Hooks::default() }, &mut told).unwrap();
+    run_job(&Job::embedded(options, actions), Hooks { tap: Some(&mut tap), ..Hooks::default() }, &mut told).unwrap();
     (tap, told)
 }
 
@@ -123,7 +123,7 @@ fn the_trial_tells_of_every_tensor_with_its_sources() {
 fn a_tap_can_refuse() {
     let model = TestModel::new();
     let mut tap = Wanting { refuses: true, ..Wanting::default() };
-    let job = Job { options: model.options(), actions: vec![prompt("a", &[0])] };
+    let job = Job::embedded(model.options(), vec![prompt("a", &[0])]);
     let hooks = Hooks { tap: Some(&mut tap), ..Hooks::default() };
     let error = run_job(&job, hooks, &mut Told::default()).unwrap_err();
     assert!(matches!(error, EngineError::TapRefused { .. }), "{error:?}");

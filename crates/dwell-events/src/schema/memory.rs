@@ -16,9 +16,9 @@ use super::{Meaning, column, meaning, optional, text};
 pub struct MemoryRow {
     /// CLOCK_MONOTONIC nanoseconds.
     pub timestamp_ns: u64,
-    /// Role of the process in the run: `worker`, `observer`.
+    /// Role of the process in the run: `worker`, `observer`; `<label>:total` sums up a tree.
     pub label: String,
-    /// Process id.
+    /// Process id; 0 for a total.
     pub pid: u32,
     /// Resident memory.
     pub rss_bytes: u64,
@@ -36,6 +36,10 @@ pub struct MemoryRow {
     pub shmem_bytes: Option<u64>,
     /// Swapped-out memory.
     pub swap_bytes: Option<u64>,
+    /// Memory charged to the control group of the process, with whatever else is in it.
+    pub cgroup_bytes: Option<u64>,
+    /// Memory on GPUs.
+    pub gpu_bytes: Option<u64>,
     /// Threads.
     pub threads: Option<u32>,
     /// Minor faults since the process began.
@@ -67,6 +71,8 @@ pub fn schema() -> SchemaRef {
             optional("file_bytes", DataType::UInt64),
             optional("shmem_bytes", DataType::UInt64),
             optional("swap_bytes", DataType::UInt64),
+            optional("cgroup_bytes", DataType::UInt64),
+            optional("gpu_bytes", DataType::UInt64),
             optional("threads", DataType::UInt32),
             optional("minor_faults", DataType::UInt64),
             optional("major_faults", DataType::UInt64),
@@ -81,10 +87,10 @@ pub fn schema() -> SchemaRef {
 
 /// Unit and meaning of each column, in the order of the schema.
 #[rustfmt::skip]
-pub(super) const MEANINGS: [Meaning; 18] = [
+pub(super) const MEANINGS: [Meaning; 20] = [
     meaning("timestamp_ns", "ns", "when it was sampled"),
-    meaning("label", "", "`worker` runs the model, `observer` watches"),
-    meaning("pid", "", "process id"),
+    meaning("label", "", "role of the process: `worker` runs the model, `observer` watches; `<label>:total` sums up the processes of a label"),
+    meaning("pid", "", "process id; 0 for a total"),
     meaning("rss_bytes", "bytes", "resident memory"),
     meaning("vms_bytes", "bytes", "virtual memory"),
     meaning("pss_bytes", "bytes", "resident memory, shared pages divided among those who share them"),
@@ -93,6 +99,8 @@ pub(super) const MEANINGS: [Meaning; 18] = [
     meaning("file_bytes", "bytes", "resident file-backed memory, such as mapped weights"),
     meaning("shmem_bytes", "bytes", "resident shared memory"),
     meaning("swap_bytes", "bytes", "swapped-out memory"),
+    meaning("cgroup_bytes", "bytes", "memory charged to the process's control group, page cache and other processes included"),
+    meaning("gpu_bytes", "bytes", "memory on NVIDIA GPUs"),
     meaning("threads", "", "threads"),
     meaning("minor_faults", "", "minor page faults since the process began"),
     meaning("major_faults", "", "major page faults since the process began"),
@@ -118,6 +126,8 @@ pub fn batch(rows: &[MemoryRow]) -> RecordBatch {
         wide(|row| row.file_bytes),
         wide(|row| row.shmem_bytes),
         wide(|row| row.swap_bytes),
+        wide(|row| row.cgroup_bytes),
+        wide(|row| row.gpu_bytes),
         counts(|row| row.threads),
         wide(|row| row.minor_faults),
         wide(|row| row.major_faults),

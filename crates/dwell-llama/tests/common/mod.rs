@@ -93,7 +93,7 @@ impl Told {
     /// Ids of the tokens generated for a sequence.
     pub fn tokens(&self, wanted: i32) -> Vec<i32> {
         let token = |event: &EngineEvent| match event {
-            EngineEvent::Token { sequence, id, .. } if *sequence == wanted => Some(*id),
+            EngineEvent::Token { sequence, id, .. } if *sequence == wanted => *id,
             _ => None,
         };
         self.events.iter().filter_map(token).collect()
@@ -120,12 +120,12 @@ impl Told {
 /// Runs a job to its end.
 pub fn run(options: EngineOptions, actions: Vec<Action>) -> Told {
     let mut told = Told::default();
-    run_job(&Job { options, actions }, Hooks::default(), &mut told).unwrap();
+    run_job(&Job::embedded(options, actions), Hooks::default(), &mut told).unwrap();
     told
 }
 
 /// Runs a job that must fail.
 pub fn refuse(options: EngineOptions, actions: Vec<Action>) -> EngineError {
     let mut told = Told::default();
-    run_job(&Job { options, actions }, Hooks::default(), &mut told).unwrap_err()
+    run_job(&Job::embedded(options, actions), Hooks::default(), &mut told).unwrap_err()
 }

@@ -1,0 +1,209 @@
+//! Runtimes that dwell does not embed: how they are reached, and what they say of themselves.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::choices;
+
+choices! {
+    /// How a server is asked for text.
+    Api {
+        /// A text to be continued.
+        Completion = "completion",
+        /// A message to be answered; the server applies the model's template.
+        Chat = "chat",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the list of choices has no place for it")]
+impl Default for Api {
+    fn default() -> Self {
+        Api::Completion
+    }
+}
+
+choices! {
+    /// In which state the model is when a run begins.
+    StartKind {
+        /// As it is found.
+        AsFound = "as_found",
+        /// Not loaded, and its file not in the page cache.
+        Cold = "cold",
+        /// Loaded, and asked once before.
+        Warm = "warm",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the list of choices has no place for it")]
+impl Default for StartKind {
+    fn default() -> Self {
+        StartKind::AsFound
+    }
+}
+
+/// Folder, in that of a run's raw files, in which programs make their rings into which the recorder was loaded.
+pub const PROGRAM_RINGS_DIR: &str = "programs";
+
+/// How a runtime is reached or started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerOptions {
+    /// Address of a server that runs already, such as `http://127.0.0.1:8080`; none starts one.
+    pub url: Option<String>,
+    /// Program to start; none looks for the engine's usual ones.
+    pub program: Option<PathBuf>,
+    /// Arguments that the program gets besides those that dwell gives.
+    pub arguments: Vec<String>,
+    /// Process of a server that runs already, where it cannot be found by its port.
+    pub pid: Option<u32>,
+    /// The model's name on the server; none takes the only one, or the file.
+    pub model_name: Option<String>,
+    /// How it is asked.
+    pub api: Api,
+    /// Environment variable that holds the key of the API. The key itself is recorded nowhere.
+    pub api_key_variable: Option<String>,
+    /// In which state the model is when the run begins.
+    pub start: StartKind,
+    /// Longest time for a server to be ready; none takes five minutes.
+    pub ready_within_s: Option<u64>,
+    /// Where the server publishes what becomes of its KV blocks.
+    pub kv_events: Option<KvEventsOptions>,
+    /// Bytes of KV cache that one token takes, where neither a model file nor the server says it.
+    pub kv_bytes_per_token: Option<u64>,
+}
+
+/// Where a server publishes what becomes of its KV blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KvEventsOptions {
+    /// ZeroMQ address of the publisher, such as `tcp://127.0.0.1:5557`.
+    pub endpoint: String,
+    /// ZeroMQ address that sends batches again; none cannot fill gaps.
+    pub replay_endpoint: Option<String>,
+    /// Topic; empty takes all.
+    pub topic: String,
+    /// Whether token ids are kept rather than hashed with a salt.
+    pub keeps_token_ids: bool,
+}
+
+/// What stands for a secret.
+const MASK: &str = "***";
+
+/// The words of a command line without the keys, tokens and passwords that options in it carry.
+pub fn without_secrets(words: &[String]) -> Vec<String> {
+    let mut is_secret = false;
+    let masked = |word: &String| {
+        if std::mem::take(&mut is_secret) && !word.starts_with('-') {
+            return MASK.to_owned();
+        }
+        match word.split_once('=') {
+            Some((option, _)) if names_a_secret(option) => format!("{option}={MASK}"),
+            _ => {
+                is_secret = names_a_secret(word);
+                word.clone()
+            }
+        }
+    };
+    words.iter().map(masked).collect()
+}
+
+fn names_a_secret(option: &str) -> bool {
+    let last = option.rsplit(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
+    option.starts_with('-') && ["key", "token", "password", "secret"].contains(&last.as_str())
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerFacts {
+    /// Product and version, such as `llama.cpp b11669`, as far as it says.
+    pub version: Option<String>,
+    /// Address.
+    pub url: Option<String>,
+    /// Whether dwell started it.
+    pub is_started_here: bool,
+    /// How it was started, where that is known.
+    pub command_line: Vec<String>,
+    /// The model's name on the server.
+    pub model_name: Option<String>,
+    /// The model's file on this machine.
+    pub model_path: Option<PathBuf>,
+    /// Context length per sequence.
+    pub context_length: Option<u32>,
+    /// Requests that it answers side by side.
+    pub slots: Option<u32>,
+    /// Type of the keys in the KV cache.
+    pub kv_type_k: Option<String>,
+    /// Type of the values in the KV cache.
+    pub kv_type_v: Option<String>,
+    /// Bytes of KV cache that one token takes, by what the server says of the model.
+    pub kv_bytes_per_token: Option<u64>,
+    /// Whether its computations are recorded exactly; if not, why not.
+    pub untraced_because: Option<String>,
+    /// Whether the model was loaded before the first request of the run.
+    pub was_loaded: Option<bool>,
+    /// What else it said, by its own names.
+    pub reported: BTreeMap<String, String>,
+}
+
+choices! {
+    /// What a buffer holds.
+    BufferKind {
+        /// The model's weights.
+        Weights = "weights",
+        /// KV cache.
+        KvCache = "kv_cache",
+        /// Intermediate results.
+        Compute = "compute",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+/// A buffer that a runtime says it allocated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedBuffer {
+    /// What it holds.
+    pub kind: BufferKind,
+    /// Where it is, by the runtime's own name, such as `CPU` or `CUDA0`.
+    pub device: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it maps a file rather than taking memory of its own.
+    pub is_mapped: bool,
+}
+
+/// What a server says of one request. What it does not say is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RequestTimings {
+    /// Tokens of the prompt, with those that were in the cache.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the prompt that were in the cache and not computed.
+    pub cached_tokens: Option<u64>,
+    /// Tokens generated.
+    pub generated_tokens: Option<u64>,
+    /// Time spent loading the model.
+    pub load_ns: Option<u64>,
+    /// Time in the prompt.
+    pub prompt_ns: Option<u64>,
+    /// Time decoding.
+    pub decode_ns: Option<u64>,
+    /// From the request to its last token.
+    pub total_ns: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_masked_and_nothing_else_is() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let found =
+            without_secrets(&words("serve --api-key hush --max-tokens 64 --hf-token=hush --port 80 --token --v"));
+        assert_eq!(found, words("serve --api-key *** --max-tokens 64 --hf-token=*** --port 80 --token --v"));
+    }
+}
