@@ -51,12 +51,29 @@ pub enum ProcessError {
         source: io::Error,
     },
 
+    /// A process came too late to be sampled: all others had ended, and the sampling with them.
+    #[error("watching {label} came too late for process {pid}: the sampling has ended")]
+    SamplingEnded {
+        /// Role of the process.
+        label: String,
+        /// Process id.
+        pid: u32,
+    },
+
+    /// The processes of the machine cannot be listed.
+    #[error("listing the processes failed with {source}: \"/proc\"")]
+    NoList {
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// An interval of zero would sample without end.
     #[error("sampling found an interval of zero, and a longer one was needed")]
     ZeroInterval,
 }
 
 impl ProcessError {
+    #[cfg(target_os = "linux")]
     pub(crate) fn from_io(label: &str, pid: u32, source: io::Error) -> Self {
         let label = label.to_owned();
         if is_gone_error(&source) {
@@ -71,6 +88,7 @@ impl ProcessError {
 
 /// Whether this is how procfs says that a process has ended: its directory is gone, or a file that is still open
 /// has nobody to speak of any more.
+#[cfg(target_os = "linux")]
 pub(crate) fn is_gone_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }

@@ -1,19 +1,17 @@
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::monotonic_ns;
-use crate::parse::{self, Rollup};
-use crate::proc_file::ProcFile;
 
 /// How often the page tables are walked for `pss` and `uss`.
 ///
 /// The walk holds the memory-map lock of the watched process, which then waits if it maps memory, so it is
-/// bounded in time as well as in number.
+/// bounded in time as well as in number. All processes are walked in the same sample: only so can their shares be
+/// summed up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RollupPolicy {
-    /// Least time between two walks of one process.
+    /// Least time between two walks.
     pub least_interval: Duration,
-    /// Greatest part of the time spent walking, over all processes: a walk of 20 ms is followed by a pause of
+    /// Greatest part of the time spent walking, over all processes: walks of 20 ms are followed by a pause of
     /// 10 s at 0.002. 0 turns the walks off.
     pub most_time_share: f64,
 }
@@ -30,40 +28,33 @@ impl RollupPolicy {
         Self { most_time_share: 0.0, ..Self::default() }
     }
 
-    fn pause_after(&self, walk: Duration, targets: usize) -> Duration {
-        let share = self.most_time_share / targets.max(1) as f64;
-        let pause_secs = walk.as_secs_f64() / share;
+    /// A walk in every sample, whatever it costs.
+    pub fn always() -> Self {
+        Self { least_interval: Duration::ZERO, most_time_share: f64::INFINITY }
+    }
+
+    fn pause_after(&self, walks: Duration) -> Duration {
+        let pause_secs = walks.as_secs_f64() / self.most_time_share;
         Duration::try_from_secs_f64(pause_secs).unwrap_or(Duration::MAX).max(self.least_interval)
     }
 }
 
-/// Walks the page tables of one process when it is time.
-pub(crate) struct RollupReader {
-    path: PathBuf,
+/// When the next walks are due.
+#[derive(Default)]
+pub(crate) struct RollupSchedule {
+    pub(crate) policy: RollupPolicy,
     due_ns: u64,
-    is_permitted: bool,
 }
 
-impl RollupReader {
-    pub(crate) fn new(pid: u32) -> Self {
-        Self { path: PathBuf::from(format!("/proc/{pid}/smaps_rollup")), due_ns: 0, is_permitted: true }
+impl RollupSchedule {
+    pub(crate) fn is_due(&self) -> bool {
+        self.policy.most_time_share > 0.0 && monotonic_ns() >= self.due_ns
     }
 
-    /// The sizes, if a walk is due and permitted.
-    pub(crate) fn read_if_due(&mut self, policy: &RollupPolicy, targets: usize, buffer: &mut Vec<u8>) -> Rollup {
-        let begin_ns = monotonic_ns();
-        if begin_ns < self.due_ns || !self.is_permitted || policy.most_time_share <= 0.0 {
-            return Rollup::default();
-        }
-        // Opened each time: an open file belongs to the memory of the program before an `exec`.
-        let rollup = ProcFile::open(&self.path).and_then(|file| file.read(buffer).map(parse::rollup));
-        let end_ns = monotonic_ns();
-        let pause = policy.pause_after(Duration::from_nanos(end_ns - begin_ns), targets);
-        self.due_ns = end_ns.saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
-        rollup.unwrap_or_else(|error| {
-            self.is_permitted = error.kind() != std::io::ErrorKind::PermissionDenied;
-            Rollup::default()
-        })
+    /// Notes how long the walks of a sample took.
+    pub(crate) fn walked(&mut self, walks: Duration) {
+        let pause_ns = u64::try_from(self.policy.pause_after(walks).as_nanos()).unwrap_or(u64::MAX);
+        self.due_ns = monotonic_ns().saturating_add(pause_ns);
     }
 }
 
@@ -72,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_walk_is_followed_by_a_pause_that_keeps_its_share_of_time() {
+    fn long_walks_are_followed_by_a_pause_that_keeps_their_share_of_time() {
         let policy = RollupPolicy::default();
-        assert_eq!(policy.pause_after(Duration::from_micros(100), 1), Duration::from_secs(1));
-        assert_eq!(policy.pause_after(Duration::from_millis(20), 1), Duration::from_secs(10));
-        assert_eq!(policy.pause_after(Duration::from_millis(20), 2), Duration::from_secs(20));
-        assert_eq!(RollupPolicy::never().pause_after(Duration::from_millis(1), 1), Duration::MAX);
+        assert_eq!(policy.pause_after(Duration::from_micros(100)), Duration::from_secs(1));
+        assert_eq!(policy.pause_after(Duration::from_millis(20)), Duration::from_secs(10));
+        assert_eq!(RollupPolicy::never().pause_after(Duration::from_millis(1)), Duration::MAX);
+        assert_eq!(RollupPolicy::always().pause_after(Duration::from_millis(20)), Duration::ZERO);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use dwell_events::schema::memory::MemoryRow;
 
 use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::error::ProcessError;
+use crate::group::Reach;
 use crate::sampler::Sampler;
+use crate::system::Target;
 
 /// How often to sample and to hand rows over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,7 @@ pub struct SamplerSummary {
 /// A sampler at work. Dropped without [`SamplerThread::stop`], it stops all the same.
 pub struct SamplerThread {
     should_stop: Arc<AtomicBool>,
+    added: Arc<Mutex<Added>>,
     /// `None` once joined.
     thread: Option<JoinHandle<SamplerSummary>>,
 }
@@ -54,7 +57,7 @@ impl SamplerThread {
     ///
     /// `on_rows` is called on the sampling thread with the rows since the last call, never with none. While it
     /// runs no sample is taken, so what takes long belongs behind a channel. Breaking ends the sampling. The
-    /// thread ends by itself when all processes have.
+    /// thread ends by itself when all processes have; one that was given none yet waits for its first.
     pub fn start(
         sampler: Sampler,
         pace: Pace,
@@ -64,12 +67,19 @@ impl SamplerThread {
             return Err(ProcessError::ZeroInterval);
         }
         let should_stop = Arc::new(AtomicBool::new(false));
-        let rounds = Rounds { sampler, pace, on_rows, should_stop: should_stop.clone(), rows: Vec::new() };
+        let added = Arc::new(Mutex::new(Added::Open(Vec::new())));
+        let rounds =
+            Rounds { sampler, pace, on_rows, should_stop: should_stop.clone(), added: added.clone(), rows: Vec::new() };
         let thread = thread::Builder::new()
             .name("dwell-process".to_owned())
             .spawn(move || rounds.run())
             .map_err(|source| ProcessError::NoThread { source })?;
-        Ok(Self { should_stop, thread: Some(thread) })
+        Ok(Self { should_stop, added, thread: Some(thread) })
+    }
+
+    /// Adds processes from any thread while the sampling goes on.
+    pub fn handle(&self) -> SamplerHandle {
+        SamplerHandle { added: self.added.clone() }
     }
 
     /// Whether the sampling has ended by itself.
@@ -102,12 +112,53 @@ impl Drop for SamplerThread {
     }
 }
 
+/// Processes on their way to the sampling thread.
+enum Added {
+    Open(Vec<NewTarget>),
+    /// The thread has ended.
+    Closed,
+}
+
+struct NewTarget {
+    label: String,
+    reach: Reach,
+    target: Target,
+}
+
+/// Adds processes to a sampling that goes on.
+#[derive(Clone)]
+pub struct SamplerHandle {
+    added: Arc<Mutex<Added>>,
+}
+
+impl SamplerHandle {
+    /// From the next sample on, samples this process and all its descendants, as [`Sampler::watch_tree`] does.
+    pub fn add_root(&self, label: &str, pid: u32) -> Result<(), ProcessError> {
+        self.add(label, Reach::Trees, pid)
+    }
+
+    /// From the next sample on, samples this process alone.
+    pub fn add_process(&self, label: &str, pid: u32) -> Result<(), ProcessError> {
+        self.add(label, Reach::Processes, pid)
+    }
+
+    fn add(&self, label: &str, reach: Reach, pid: u32) -> Result<(), ProcessError> {
+        let target = Target::open(label, pid)?;
+        match &mut *self.added.lock().unwrap_or_else(PoisonError::into_inner) {
+            Added::Open(waiting) => waiting.push(NewTarget { label: label.to_owned(), reach, target }),
+            Added::Closed => return Err(ProcessError::SamplingEnded { label: label.to_owned(), pid }),
+        }
+        Ok(())
+    }
+}
+
 /// The work of the thread.
 struct Rounds<F> {
     sampler: Sampler,
     pace: Pace,
     on_rows: F,
     should_stop: Arc<AtomicBool>,
+    added: Arc<Mutex<Added>>,
     rows: Vec<MemoryRow>,
 }
 
@@ -120,9 +171,10 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
         let mut handed_over_ns = due_ns;
         loop {
             let is_last = self.should_stop.load(Ordering::Acquire);
+            self.take_added();
             self.sampler.sample_into(&mut self.rows);
             summary.samples += 1;
-            let is_last = is_last || self.sampler.are_all_gone();
+            let is_last = is_last || self.sampler.has_all_samples() || (self.sampler.are_all_gone() && self.close());
             if is_last || monotonic_ns() - handed_over_ns >= hand_over_ns {
                 handed_over_ns = monotonic_ns();
                 if self.hand_over().is_break() {
@@ -137,9 +189,34 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
             due_ns = next_ns;
             self.wait_until(due_ns);
         }
-        summary.gone_pids = self.sampler.gone_pids();
+        *self.added() = Added::Closed;
+        summary.gone_pids = self.sampler.gone_pids().to_vec();
         summary.own_cpu_ns = thread_cpu_ns();
         summary
+    }
+
+    fn added(&self) -> std::sync::MutexGuard<'_, Added> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_added(&mut self) {
+        let waiting = match &mut *self.added() {
+            Added::Open(waiting) => std::mem::take(waiting),
+            Added::Closed => return,
+        };
+        for NewTarget { label, reach, target } in waiting {
+            self.sampler.add(&label, reach, target);
+        }
+    }
+
+    /// Lets nobody add any more, unless somebody has just done so.
+    fn close(&self) -> bool {
+        let mut added = self.added();
+        let is_empty = !matches!(&*added, Added::Open(waiting) if !waiting.is_empty());
+        if is_empty {
+            *added = Added::Closed;
+        }
+        is_empty
     }
 
     fn hand_over(&mut self) -> ControlFlow<()> {

@@ -13,7 +13,7 @@ use crate::{AtomicFile, StoreError};
 
 /// First line of the file.
 pub const MEMORY_CSV_HEADER: &str = "timestamp,label,pid,rss_mb,vms_mb,pss_mb,uss_mb,anon_mb,file_mb,shmem_mb,\
-                                     swap_mb,threads,minor_faults,major_faults,read_mb,write_mb,cpu_pct";
+                                     swap_mb,cgroup_mb,gpu_mb,threads,minor_faults,major_faults,read_mb,write_mb,cpu_pct";
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
 
@@ -56,6 +56,11 @@ impl<W: Write> MemoryCsv<W> {
             self.writer.write_all(self.line.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Has the writer hand on what it holds.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
     }
 
     /// Gives the writer back.
@@ -107,6 +112,8 @@ fn put_row(line: &mut String, row: &MemoryRow, anchor: &ClockAnchor) {
         row.file_bytes,
         row.shmem_bytes,
         row.swap_bytes,
+        row.cgroup_bytes,
+        row.gpu_bytes,
     ];
     sizes.into_iter().for_each(|bytes| put_mb(line, bytes));
     put_count(line, row.threads.map(u64::from));
@@ -174,6 +181,8 @@ mod tests {
             file_bytes: Some(1 << 20),
             shmem_bytes: Some(0),
             swap_bytes: Some(0),
+            cgroup_bytes: Some(5 << 20),
+            gpu_bytes: Some(3 << 19),
             threads: Some(3),
             minor_faults: Some(7),
             major_faults: Some(1),
@@ -186,7 +195,7 @@ mod tests {
         assert!(text.starts_with("timestamp,label,pid,rss_mb,vms_mb,pss_mb"));
         assert_eq!(
             text.lines().nth(1).unwrap(),
-            "1699999999.500000,worker,42,0.00390625,3,1,0.5,0,1,0,0,3,7,1,2,0.00000095367431640625,150.00"
+            "1699999999.500000,worker,42,0.00390625,3,1,0.5,0,1,0,0,5,1.5,3,7,1,2,0.00000095367431640625,150.00"
         );
         assert_eq!(text.lines().nth(1).unwrap().split(',').count(), MEMORY_CSV_HEADER.split(',').count());
     }
@@ -194,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_an_empty_field() {
         let row = MemoryRow { label: "a".to_owned(), pid: 1, ..MemoryRow::default() };
-        assert_eq!(csv_of(row).lines().nth(1).unwrap(), "1699999995.000000,a,1,0,0,,,,,,,,,,,,");
+        assert_eq!(csv_of(row).lines().nth(1).unwrap(), "1699999995.000000,a,1,0,0,,,,,,,,,,,,,,");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use dwell_events::schema::Table;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::file::metadata::KeyValue;
 
 use crate::atomic_file::{partial_path, rename_durably};
 use crate::table_layout::writer_properties;
@@ -35,7 +36,12 @@ impl TableWriter {
 
     /// The same with a chosen compression.
     pub fn create_with(dir: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        let target = dir.join(table.file_name());
+        Self::create_file(&dir.join(table.file_name()), table, compression)
+    }
+
+    /// The same in a file of any name.
+    pub fn create_file(target: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
+        let target = target.to_path_buf();
         let partial = partial_path(&target);
         let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a table", &partial, error))?;
         // The Arrow schema in the metadata would make pandas read text as categoricals.
@@ -45,6 +51,11 @@ impl TableWriter {
         let writer = ArrowWriter::try_new_with_options(file, table.schema(), options)
             .map_err(|error| StoreError::from_parquet("creating a table", &target, error))?;
         Ok(Self { writer, table, target, rows: 0 })
+    }
+
+    /// Adds an entry to the metadata of the file.
+    pub fn note(&mut self, key: &str, value: &str) {
+        self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_owned()));
     }
 
     /// Adds rows; the batch must have the table's columns.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
@@ -23,6 +23,8 @@ pub struct Child {
     process: std::process::Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// Copies of it that live on when it ends.
+    forks: Vec<i32>,
 }
 
 impl Child {
@@ -41,7 +43,7 @@ impl Child {
             .unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
-        let mut child = Self { process, input, output };
+        let mut child = Self { process, input, output, forks: Vec::new() };
         child.ask("nothing");
         child
     }
@@ -58,7 +60,9 @@ impl Child {
             line.clear();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the child ended over {order:?}");
             if let Some((_, answer)) = line.split_once(ANSWER) {
-                return answer.trim_end().to_owned();
+                let answer = answer.trim_end().to_owned();
+                self.forks.extend(answer.parse::<i32>().ok().filter(|_| order.starts_with("fork")));
+                return answer;
             }
         }
     }
@@ -80,7 +84,19 @@ impl Drop for Child {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        for &pid in &self.forks {
+            // SAFETY: a plain system call. The ids were given out during this test, so nobody else has them yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
     }
+}
+
+/// What the child has taken and can give back.
+#[derive(Default)]
+struct Held {
+    vectors: Vec<Vec<u8>>,
+    mappings: Vec<(usize, usize)>,
+    forks: Vec<i32>,
 }
 
 /// What the child does; returns at once in any other process.
@@ -88,7 +104,7 @@ pub fn run_if_asked() {
     if std::env::var_os(IS_CHILD).is_none() {
         return;
     }
-    let mut kept: Vec<Vec<u8>> = Vec::new();
+    let mut held = Held::default();
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let (order, amount) = line.split_once(' ').unwrap_or((&line, "0"));
@@ -96,10 +112,15 @@ pub fn run_if_asked() {
         let mut answer = String::from("done");
         match order {
             "end" => std::process::exit(0),
-            "anonymous" => kept.push(vec![1; mib() as usize]),
-            "reserve" => kept.push(Vec::with_capacity(mib() as usize)),
-            "file" => map_file(mib()),
-            "shared" => map_shared(mib()),
+            "anonymous" => held.vectors.push(vec![1; mib() as usize]),
+            "reserve" => held.vectors.push(Vec::with_capacity(mib() as usize)),
+            "file" => held.mappings.push(map_file(mib())),
+            "shared" => held.mappings.push(map_memory(mib(), MapFlags::SHARED)),
+            "private" => held.mappings.push(map_memory(mib(), MapFlags::PRIVATE)),
+            "unmap" => unmap(held.mappings.pop().unwrap()),
+            "fork" => answer = fork_child(&mut held, mib() as usize).to_string(),
+            "fork_in_fork" => answer = fork_orphan(&mut held).to_string(),
+            "end_fork" => end_fork(held.forks.pop().unwrap()),
             "write" => write_file(mib()),
             "spin" => spin(amount.parse().unwrap()),
             "spin_in_threads" => spinning(amount).into_iter().for_each(|thread| thread.join().unwrap()),
@@ -155,30 +176,101 @@ fn write_file(bytes: u64) {
     file.sync_all().unwrap();
 }
 
-fn map_file(bytes: u64) {
+/// Start and length of a mapping of this many bytes of a file.
+fn map_file(bytes: u64) -> (usize, usize) {
     let mut file = tempfile::tempfile_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    file.write_all(&vec![7; bytes as usize]).unwrap();
+    std::io::copy(&mut std::io::repeat(7).take(bytes), &mut file).unwrap();
     file.sync_all().unwrap();
-    touch(&file, bytes);
+    touch(&file, bytes)
 }
 
-fn touch(file: &File, bytes: u64) {
+fn touch(file: &File, bytes: u64) -> (usize, usize) {
     let length = bytes as usize;
-    // SAFETY: a new mapping at an address that the kernel chooses; it is never unmapped.
+    // SAFETY: a new mapping at an address that the kernel chooses.
     let start =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0).unwrap() };
     // SAFETY: the mapping is `length` bytes long and readable, and nobody writes to the unnamed file behind it.
     let mapped = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
     assert!(mapped.iter().step_by(PAGE_BYTES as usize).all(|&byte| black_box(byte) == 7));
+    (start as usize, length)
 }
 
-fn map_shared(bytes: u64) {
+/// Start and length of written memory.
+fn map_memory(bytes: u64, kind: MapFlags) -> (usize, usize) {
     let length = bytes as usize;
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address that the kernel chooses; it is never unmapped.
-    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, access, MapFlags::SHARED).unwrap() };
-    // SAFETY: the mapping is `length` bytes long and writable, and this is the only reference to it.
-    unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), length) }.fill(1);
+    // SAFETY: a new mapping at an address that the kernel chooses.
+    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, access, kind).unwrap() };
+    write(start as usize, length);
+    (start as usize, length)
+}
+
+fn write(start: usize, length: usize) {
+    // SAFETY: the mapping is at least `length` bytes long and writable, and this is the only reference to it.
+    unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) }.fill(1);
+}
+
+fn unmap((start, length): (usize, usize)) {
+    // SAFETY: the mapping was made here and nothing refers to it.
+    unsafe { rustix::mm::munmap(start as *mut _, length).unwrap() };
+}
+
+/// A copy of this process that has written this much of the last mapping, and waits. Its id.
+fn fork_child(held: &mut Held, written_bytes: usize) -> i32 {
+    let (mut ready, mut done) = std::io::pipe().unwrap();
+    // SAFETY: the copy writes to memory that is its own, and makes system calls alone.
+    match unsafe { libc::fork() } {
+        0 => {
+            if let Some(&(start, _)) = held.mappings.last().filter(|_| written_bytes > 0) {
+                write(start, written_bytes);
+            }
+            done.write_all(b"!").unwrap();
+            wait_for_death()
+        }
+        pid => {
+            held.forks.push(pid);
+            drop(done);
+            ready.read_exact(&mut [0]).unwrap();
+            pid
+        }
+    }
+}
+
+/// A grandchild; its parent waits to be ended and is the last of the forks. The grandchild's id.
+fn fork_orphan(held: &mut Held) -> i32 {
+    let (mut ids, mut done) = std::io::pipe().unwrap();
+    // SAFETY: as above.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: as above.
+            let pid = unsafe { libc::fork() };
+            if pid > 0 {
+                done.write_all(&pid.to_le_bytes()).unwrap();
+            }
+            wait_for_death()
+        }
+        pid => {
+            held.forks.push(pid);
+            let mut id = [0; 4];
+            ids.read_exact(&mut id).unwrap();
+            i32::from_le_bytes(id)
+        }
+    }
+}
+
+fn wait_for_death() -> ! {
+    loop {
+        // SAFETY: waits for a signal and touches nothing.
+        unsafe { libc::pause() };
+    }
+}
+
+fn end_fork(pid: i32) {
+    // SAFETY: plain system calls; the process is a child of this one that nobody has waited for.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        assert_eq!(libc::waitpid(pid, std::ptr::null_mut(), 0), pid);
+    }
 }
 
 /// What this process may see of another: resident bytes, whether bytes of I/O, whether a share is known.

@@ -4,22 +4,21 @@
 //! thread's time in nanoseconds and vanishes with it. Together: the sum over the threads, kept within what `stat`
 //! allows, since threads come and go unseen.
 
-use std::fs;
 use std::io;
-use std::path::PathBuf;
 
-use crate::parse;
-use crate::proc_file::ProcFile;
+use super::parse;
+use super::proc_dir::ProcDir;
+use super::proc_file::ProcFile;
 
-/// With more threads than this their files cost more than the precision is worth: 0.6 µs each, and a descriptor.
-const MOST_THREADS: usize = 128;
+/// With more threads than this, of all processes together, their files cost more than the precision is worth: 0.6 µs
+/// each, and a descriptor.
+const MOST_THREADS: usize = 256;
 
 /// `stat` rounds user and system time down to a tick each, so the truth is less than this above it.
 const FLOOR_ERROR_NS: u64 = 2 * parse::NS_PER_TICK;
 
 /// The CPU time of one process.
 pub(crate) struct CpuTime {
-    task_dir: PathBuf,
     threads: Vec<ThreadTime>,
     /// Time of threads that ended, and of those that were never seen.
     retired_ns: u64,
@@ -34,24 +33,30 @@ struct ThreadTime {
 }
 
 impl CpuTime {
-    pub(crate) fn new(pid: u32) -> Self {
-        let task_dir = PathBuf::from(format!("/proc/{pid}/task"));
-        Self { task_dir, threads: Vec::new(), retired_ns: 0, last_ns: 0, has_schedstat: true }
+    pub(crate) fn new() -> Self {
+        Self { threads: Vec::new(), retired_ns: 0, last_ns: 0, has_schedstat: true }
     }
 
-    /// The time now, given what `stat` says. Never less than the time before.
-    pub(crate) fn total_ns(&mut self, floor_ns: u64, thread_count: u32, buffer: &mut Vec<u8>) -> u64 {
-        let is_worth_it = self.has_schedstat && thread_count as usize <= MOST_THREADS;
-        let total_ns = if is_worth_it { self.sum_ns(floor_ns, thread_count, buffer) } else { floor_ns };
+    /// The time now, given what `stat` says; `processes` are sampled. Never less than the time before.
+    pub(crate) fn total_ns(
+        &mut self,
+        dir: &ProcDir,
+        stat: &parse::Stat,
+        processes: usize,
+        buffer: &mut Vec<u8>,
+    ) -> u64 {
+        let (floor_ns, thread_count) = (stat.cpu_floor_ns, stat.threads);
+        let is_worth_it = self.has_schedstat && thread_count as usize * processes.max(2) <= MOST_THREADS;
+        let total_ns = if is_worth_it { self.sum_ns(dir, floor_ns, thread_count, buffer) } else { floor_ns };
         self.last_ns = self.last_ns.max(total_ns);
         self.last_ns
     }
 
-    fn sum_ns(&mut self, floor_ns: u64, thread_count: u32, buffer: &mut Vec<u8>) -> u64 {
+    fn sum_ns(&mut self, dir: &ProcDir, floor_ns: u64, thread_count: u32, buffer: &mut Vec<u8>) -> u64 {
         self.read_threads(buffer);
         // A thread that was replaced by another was found out by its unreadable file.
         if self.threads.len() != thread_count as usize {
-            self.has_schedstat = self.find_new_threads(buffer).is_ok();
+            self.has_schedstat = self.find_new_threads(dir, buffer).is_ok();
         }
         let live_ns: u64 = self.threads.iter().map(|thread| thread.run_ns).sum();
         let total_ns = (live_ns + self.retired_ns).clamp(floor_ns, floor_ns + FLOOR_ERROR_NS);
@@ -74,21 +79,19 @@ impl CpuTime {
         self.retired_ns += ended_ns;
     }
 
-    fn find_new_threads(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
-        for entry in fs::read_dir(&self.task_dir)? {
-            let entry = entry?;
-            let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+    fn find_new_threads(&mut self, dir: &ProcDir, buffer: &mut Vec<u8>) -> io::Result<()> {
+        for tid in dir.threads()? {
             if self.threads.iter().any(|thread| thread.tid == tid) {
                 continue;
             }
-            match ProcFile::open(&entry.path().join("schedstat")) {
+            match dir.file(&format!("task/{tid}/schedstat")) {
                 Ok(file) => {
                     let mut thread = ThreadTime { tid, file, run_ns: 0 };
                     thread.run_ns = thread.read(buffer).unwrap_or(0);
                     self.threads.push(thread);
                 }
                 // The thread is gone again; a kernel without the file is told from that by the directory.
-                Err(_) if !entry.path().exists() => {}
+                Err(_) if !dir.has(&format!("task/{tid}")) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -10,6 +10,7 @@ pub(crate) const NS_PER_TICK: u64 = 1_000_000_000 / USER_HZ;
 pub(crate) struct Stat {
     /// `Z` and `X` are ended processes.
     pub(crate) state: u8,
+    pub(crate) parent: u32,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
     /// User and system time of all threads, those that ended included, each rounded down to 10 ms.
@@ -48,13 +49,14 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
     let mut fields = text[after_name..].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
     // Numbered from 3 in proc(5).
     let state = *fields.next()?.first()?;
-    let minor_faults = number(fields.nth(6)?)?;
+    let parent = u32::try_from(number(fields.next()?)?).ok()?;
+    let minor_faults = number(fields.nth(5)?)?;
     let major_faults = number(fields.nth(1)?)?;
     let user_ticks = number(fields.nth(1)?)?;
     let system_ticks = number(fields.next()?)?;
     let threads = u32::try_from(number(fields.nth(4)?)?).ok()?;
     let cpu_floor_ns = user_ticks.checked_add(system_ticks)?.checked_mul(NS_PER_TICK)?;
-    Some(Stat { state, minor_faults, major_faults, cpu_floor_ns, threads })
+    Some(Stat { state, parent, minor_faults, major_faults, cpu_floor_ns, threads })
 }
 
 pub(crate) fn status(text: &[u8]) -> Status {
@@ -74,6 +76,19 @@ pub(crate) fn status(text: &[u8]) -> Status {
         *field = kib(value);
     }
     status
+}
+
+/// Parent of a process, from its `status`; none for one of its further threads.
+pub(crate) fn parent_of_leader(text: &[u8]) -> Option<u32> {
+    let field = |name: &[u8]| entries(text).find(|(found, _)| *found == name).and_then(|(_, value)| number(value));
+    (field(b"Tgid")? == field(b"Pid")?).then(|| field(b"PPid")).flatten().and_then(|parent| u32::try_from(parent).ok())
+}
+
+/// The id that was last given to a process or thread: the last number of `/proc/loadavg`. Some systems make that file
+/// up and have 0 there.
+pub(crate) fn last_pid(text: &[u8]) -> Option<u32> {
+    let pid = number(text.trim_ascii_end().rsplit(|&byte| byte == b' ').next()?)?;
+    u32::try_from(pid).ok().filter(|&pid| pid > 0)
 }
 
 pub(crate) fn io(text: &[u8]) -> Io {
@@ -120,7 +135,7 @@ fn kib(value: &[u8]) -> Option<u64> {
     number(value.strip_suffix(b" kB")?)?.checked_mul(1024)
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits.trim_ascii()).ok()?.parse().ok()
 }
 
@@ -131,8 +146,14 @@ mod tests {
     #[test]
     fn a_program_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
         let text = b"42 (a b) c) R 1 2 3 4 5 6 700 8 90 10 150 25 0 0 20 0 12 0 99 1000 5 18446744073709551615\n";
-        let expected =
-            Stat { state: b'R', minor_faults: 700, major_faults: 90, cpu_floor_ns: 1_750_000_000, threads: 12 };
+        let expected = Stat {
+            state: b'R',
+            parent: 1,
+            minor_faults: 700,
+            major_faults: 90,
+            cpu_floor_ns: 1_750_000_000,
+            threads: 12,
+        };
         assert_eq!(stat(text), Some(expected));
     }
 
@@ -143,6 +164,21 @@ mod tests {
         assert_eq!(status(b""), Status::default());
         assert_eq!(io(b"read_bytes: x\n"), Io::default());
         assert_eq!(run_ns(b""), None);
+    }
+
+    #[test]
+    fn threads_have_no_parent_of_their_own() {
+        let leader = b"Name:\tcat\nTgid:\t42\nNgid:\t0\nPid:\t42\nPPid:\t7\nTracerPid:\t0\n";
+        assert_eq!(parent_of_leader(leader), Some(7));
+        let thread = b"Name:\tcat\nTgid:\t42\nNgid:\t0\nPid:\t43\nPPid:\t7\nTracerPid:\t0\n";
+        assert_eq!(parent_of_leader(thread), None);
+    }
+
+    #[test]
+    fn a_made_up_loadavg_has_no_last_pid() {
+        assert_eq!(last_pid(b"0.04 0.87 1.42 2/97 32246\n"), Some(32_246));
+        assert_eq!(last_pid(b"0.00 0.00 0.00 0/0 0\n"), None);
+        assert_eq!(last_pid(b""), None);
     }
 
     #[test]

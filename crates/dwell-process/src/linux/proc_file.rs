@@ -1,12 +1,19 @@
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A procfs file kept open. Reading it again from its start gives the present state, for a fifth of the cost of
-/// opening it; and it never speaks of another process that was given the same id.
+/// A file of procfs or of a control group, kept open. Reading it again from its start gives the present state, for a
+/// fifth of the cost of opening it; and it never speaks of another process that was given the same id.
 pub(crate) struct ProcFile {
     file: File,
+}
+
+impl From<OwnedFd> for ProcFile {
+    fn from(file: OwnedFd) -> Self {
+        Self { file: File::from(file) }
+    }
 }
 
 impl ProcFile {

@@ -1,0 +1,64 @@
+//! Arguments of `dwell watch`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+/// Faster than this the samples would be of dwell more than of what it watches.
+const LEAST_INTERVAL_SECS: f64 = 0.001;
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["name", "pid", "command"]))]
+pub(crate) struct WatchArgs {
+    /// Watch the processes whose name or command line contains this, in any case.
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) name: Option<String>,
+    /// Watch this process.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+    /// Start this program and watch it.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+    /// How long to wait for a process of that name.
+    #[arg(long, value_name = "SECS", value_parser = seconds, default_value = "10")]
+    pub(crate) wait_secs: Duration,
+    /// Label of the rows. Default: the name that was looked for, or that of the program.
+    #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) label: Option<String>,
+    /// Time between two samples.
+    #[arg(long, value_name = "SECS", value_parser = interval, default_value = "0.1")]
+    pub(crate) interval: Duration,
+    /// Stop after this time. Default: when the processes have ended.
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Stop after this many samples.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_samples: Option<u64>,
+    /// File for the samples, .csv or .parquet.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Show how it goes beside a program that was started here; without it the terminal is left to the program.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) live: bool,
+    /// Print the summary as JSON, and no text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed, as in 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "a time that is not negative is needed".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = seconds(text)?;
+    if interval.as_secs_f64() < LEAST_INTERVAL_SECS {
+        return Err(format!("at least {LEAST_INTERVAL_SECS} s are needed"));
+    }
+    Ok(interval)
+}

@@ -1,0 +1,177 @@
+//! `dwell watch`: samples processes with all their descendants until they end.
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use dwell_events::schema::memory::MemoryRow;
+use dwell_process::{Pace, ProcessError, Sampler, SamplerThread, monotonic_ns};
+use dwell_store::{ClockAnchor, MemoryLog, MemoryLogForm, StoreError};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::WatchArgs;
+use crate::format::shell_word;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::output::{print_result, say};
+use crate::watch_record::WatchRecord;
+use crate::watch_summary::WatchSummary;
+use crate::watch_target::{Target, Wait};
+use crate::watch_view::WatchView;
+
+/// How long samples may wait in memory, which is what a kill can lose of them.
+const HAND_OVER_INTERVAL: Duration = Duration::from_millis(500);
+/// How soon a signal is noticed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("setting the signal handler")?;
+    let (mut target, mut log) = begin(args, &mut signals)?;
+    let mut record = WatchRecord::new(target.label());
+    let mut view = WatchView::new(!args.json && (!target.is_command() || args.live));
+    if !args.json && !target.is_command() {
+        say(format_args!("{}\n", target.text()));
+    }
+    let (sampling, rows) = target.sampler().and_then(|sampler| start(sampler, args)).map_err(hinted)?;
+    let mut watch = Watch { log: &mut log, record: &mut record, view: &mut view, target: &mut target };
+    let watched = watch.follow(sampling, &rows, args.duration, &mut signals);
+    view.finish();
+    // A program that was started here is waited for, whatever became of its samples.
+    let command = target.wait_for_command(&mut signals);
+    watched.and_then(|()| log.map_or(Ok(()), MemoryLog::finish)).map_err(|error| log_failure(&error, args))?;
+    let summary = WatchSummary::new(&record, &target, command, args.output.as_deref());
+    match args.json {
+        true => super::print_json(&summary)?,
+        false => print_result(&summary.text())?,
+    }
+    Ok(if summary.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+}
+
+/// What is watched, and the file for it; if there is nothing to watch, there is no file.
+fn begin(args: &WatchArgs, signals: &mut Signals) -> anyhow::Result<(Target, Option<MemoryLog>)> {
+    if args.command.is_empty() {
+        let target = Target::find(args, signals)?;
+        target.sampler().map_err(hinted)?;
+        return Ok((target, create_log(args)?));
+    }
+    // A program is started only if there is a place for its samples.
+    let log = create_log(args)?;
+    match Target::find(args, signals) {
+        Ok(target) => Ok((target, log)),
+        Err(error) => {
+            log.into_iter().for_each(MemoryLog::discard);
+            Err(error)
+        }
+    }
+}
+
+/// Begins to sample.
+fn start(sampler: Sampler, args: &WatchArgs) -> Result<(SamplerThread, Receiver<Vec<MemoryRow>>), ProcessError> {
+    let sampler = match args.max_samples {
+        Some(samples) => sampler.with_most_samples(samples),
+        None => sampler,
+    };
+    let (sender, rows) = mpsc::channel();
+    let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let pace = Pace { interval: args.interval, hand_over_every: HAND_OVER_INTERVAL };
+    Ok((SamplerThread::start(sampler, pace, on_rows)?, rows))
+}
+
+fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
+    let Some(output) = &args.output else { return Ok(None) };
+    let Some(form) = MemoryLogForm::of(output) else {
+        let failure = Failure::new(format!("writing samples needs a name that ends in .csv or .parquet: {output:?}"));
+        return Err(failure.hint("choose another name with -o").into());
+    };
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let anchor = ClockAnchor { monotonic_ns: monotonic_ns(), unix_ns: unix.as_nanos() as u64 };
+    MemoryLog::create(output, form, anchor, args.force).map(Some).map_err(|error| match &error {
+        StoreError::Exists { path, .. } => {
+            let failure = Failure::new(error.to_string());
+            let failure = match path == output {
+                true => failure,
+                false => failure.hint(format!(
+                    "finish the table of an earlier watch with `dwell recover {}`",
+                    shell_word(&output.display().to_string())
+                )),
+            };
+            failure.hint("choose another name with -o, or replace it with --force").into()
+        }
+        StoreError::NotFound { .. } => {
+            let folder = output.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+            Failure::new(error.to_string()).hint(format!("mkdir -p {}", shell_word(&folder))).into()
+        }
+        _ => hinted(error),
+    })
+}
+
+/// What was written before is there; for a table it has to be told how to get at it.
+fn log_failure(error: &StoreError, args: &WatchArgs) -> anyhow::Error {
+    let failure = Failure::new(error.to_string());
+    let Some(output) = &args.output else { return failure.into() };
+    let name = shell_word(&output.display().to_string());
+    let hint = match MemoryLogForm::of(output) {
+        Some(MemoryLogForm::Parquet) => {
+            format!(
+                "what was written so far is whole: once there is space, `dwell recover {name}` makes the table of it"
+            )
+        }
+        _ => format!("the lines that were written so far are whole; see what fills the disk with `df -h {name}`"),
+    };
+    failure.hint(hint).into()
+}
+
+/// A watch that goes on.
+struct Watch<'a> {
+    log: &'a mut Option<MemoryLog>,
+    record: &'a mut WatchRecord,
+    view: &'a mut WatchView,
+    target: &'a mut Target,
+}
+
+impl Watch<'_> {
+    /// Takes samples until the processes have ended, or it is enough.
+    fn follow(
+        &mut self,
+        sampling: SamplerThread,
+        rows: &Receiver<Vec<MemoryRow>>,
+        duration: Option<Duration>,
+        signals: &mut Signals,
+    ) -> Result<(), StoreError> {
+        let end = duration.map(|duration| Instant::now() + duration);
+        let watched = self.take_all(rows, end, signals);
+        self.record.ended(&sampling.stop());
+        // Stopping hands over the rows that are left.
+        watched.and_then(|()| rows.try_iter().try_for_each(|rows| self.take(&rows)))
+    }
+
+    fn take_all(
+        &mut self,
+        rows: &Receiver<Vec<MemoryRow>>,
+        end: Option<Instant>,
+        signals: &mut Signals,
+    ) -> Result<(), StoreError> {
+        loop {
+            let left = end.map_or(LOOK_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
+            match rows.recv_timeout(left.min(LOOK_INTERVAL)) {
+                Ok(rows) => self.take(&rows)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            if end.is_some_and(|end| Instant::now() >= end) || self.target.on_signals(signals) == Wait::IsOver {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(&mut self, rows: &[MemoryRow]) -> Result<(), StoreError> {
+        self.record.note(rows);
+        self.view.show(self.record);
+        self.log.as_mut().map_or(Ok(()), |log| log.write(rows))
+    }
+}
