@@ -1,0 +1,91 @@
+//! From the raw stream to `kv_block_lifecycle`.
+
+use std::path::Path;
+
+use dwell_events::schema::kv_block_lifecycle::event_batch;
+use dwell_store::{StoreError, TableWriter};
+
+use crate::decode_batch;
+use crate::raw::{RawBatch, RawBatches, RawItem};
+use crate::report::KvBlocksReport;
+use crate::tracker::{BlockTracker, TrackOptions};
+
+/// Rows that are gathered before they are written.
+const ROWS_PER_BATCH: usize = 32 * 1024;
+
+/// Makes the rows of a recorded stream; the caller finishes the table. What could not be read or is missing is counted
+/// in the report, from the stream alone.
+pub fn build_kv_blocks(
+    raw: &Path,
+    options: &TrackOptions,
+    table: &mut TableWriter,
+) -> Result<KvBlocksReport, StoreError> {
+    let mut build = Build {
+        tracker: BlockTracker::new(options.clone()),
+        report: KvBlocksReport::default(),
+        publisher: None,
+        next_sequence: 0,
+    };
+    for item in RawBatches::open(raw)? {
+        match item {
+            RawItem::Batch(batch) => build.add(&batch),
+            RawItem::Damage(reason) => build.damage(reason),
+        }
+        if build.tracker.rows_ready() >= ROWS_PER_BATCH {
+            table.write(&event_batch(&build.tracker.take_rows()))?;
+        }
+    }
+    let Build { tracker, mut report, .. } = build;
+    let (rows, blocks) = tracker.finish();
+    for rows in rows.chunks(ROWS_PER_BATCH) {
+        table.write(&event_batch(rows))?;
+    }
+    report.rows = table.rows();
+    report.blocks = blocks;
+    Ok(report)
+}
+
+struct Build {
+    tracker: BlockTracker,
+    report: KvBlocksReport,
+    publisher: Option<u32>,
+    next_sequence: u64,
+}
+
+impl Build {
+    fn add(&mut self, batch: &RawBatch) {
+        self.follow_publisher(batch);
+        if batch.sequence < self.next_sequence {
+            self.report.duplicate_batches += 1;
+            return;
+        }
+        let missing = batch.sequence - self.next_sequence;
+        let is_history = self.report.batches == 0 && self.report.restarts == 0;
+        *(if is_history { &mut self.report.unseen_batches } else { &mut self.report.lost_batches }) += missing;
+        self.next_sequence = batch.sequence.saturating_add(1);
+        self.report.batches += 1;
+        self.report.replayed_batches += u64::from(batch.is_replayed);
+        match decode_batch(&batch.payload) {
+            Ok(events) => {
+                self.report.first_unix_ns.get_or_insert(events.unix_ns);
+                self.report.last_unix_ns = Some(events.unix_ns);
+                self.tracker.apply(&events);
+            }
+            Err(error) => self.damage(error.to_string()),
+        }
+    }
+
+    fn follow_publisher(&mut self, batch: &RawBatch) {
+        if self.publisher.is_some_and(|publisher| publisher != batch.publisher) {
+            self.report.restarts += 1;
+            self.next_sequence = 0;
+            self.tracker.restart();
+        }
+        self.publisher = Some(batch.publisher);
+    }
+
+    fn damage(&mut self, reason: String) {
+        self.report.undecodable_batches += 1;
+        self.report.first_undecodable.get_or_insert(reason);
+    }
+}

@@ -1,0 +1,52 @@
+//! The `kv_events` collector: what vLLM and SGLang say about the blocks of their KV cache.
+//!
+//! ```text
+//! server ─ZeroMQ─▶ Subscription ─▶ KvEventsRecorder ─▶ raw/kv_events.arrows ─▶ build_kv_blocks ─▶ kv_block_lifecycle
+//!          ◀─replay─┘                                       ▲                       │
+//!                              recorded files ─▶ import ────┘       decode_batch ─▶ BlockTracker
+//! ```
+//!
+//! What it sees: which block was stored, stored again, built upon, removed, where, and when. What it cannot see: which
+//! bytes a block has, when it is read by attention, and anything that the server does not publish.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod decode;
+mod decode_error;
+mod error;
+mod event;
+mod fields;
+mod import;
+mod json;
+mod lifetimes;
+pub mod limits;
+mod msgpack;
+mod places;
+mod raw;
+mod recorder;
+mod recording;
+mod report;
+mod sequence;
+mod subscribe;
+mod tokens;
+mod tracker;
+
+pub use build::build_kv_blocks;
+pub use decode::decode_batch;
+pub use decode_error::DecodeError;
+pub use error::{ImportError, SubscribeError};
+pub use event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
+pub use import::{ImportReport, ImportRequest, ImportedFile, import_kv_events};
+pub use raw::{RawBatch, RawBatchWriter, raw_schema};
+pub use recorder::KvEventsRecorder;
+pub use recording::RecordingForm;
+pub use report::{BlockCounts, KvBlocksReport, MediumCounts};
+pub use subscribe::{SubscribeOptions, Subscription, SubscriptionSummary};
+pub use tokens::TokenPolicy;
+pub use tracker::{BlockTracker, TrackOptions};
+
+/// Name of the collector, in metadata and in the loss table.
+pub const KV_EVENTS_COLLECTOR: &str = "kv_events";
+/// Name of its raw stream.
+pub const KV_EVENTS_STREAM: &str = "kv_events";

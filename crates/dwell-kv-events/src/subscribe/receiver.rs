@@ -1,0 +1,158 @@
+//! The loop of the receiving thread.
+
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use dwell_process::monotonic_ns;
+use tokio::sync::oneshot;
+use zeromq::{Socket, SocketOptions, SocketRecv, SubSocket, ZmqError, ZmqMessage};
+
+use super::replay::{Replay, Reply};
+use super::{SubscribeOptions, SubscriptionSummary};
+use crate::RawBatch;
+use crate::limits::PAYLOAD_MAX_BYTES;
+use crate::sequence::{Arrival, Sequences};
+
+/// After a replay in vain none is tried for a while, so that a replay endpoint that is gone does not hold up the rest.
+const REPLAY_PAUSE: Duration = Duration::from_secs(10);
+/// After an error of the socket, which connects again by itself.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// Receives from one endpoint.
+pub(super) struct Receiver<F> {
+    options: SubscribeOptions,
+    socket: SubSocket,
+    on_batch: F,
+    sequences: Sequences,
+    summary: SubscriptionSummary,
+    no_replay_before: Option<Instant>,
+}
+
+impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
+    pub(super) async fn connect(options: SubscribeOptions, on_batch: F) -> Result<Self, ZmqError> {
+        let mut socket_options = SocketOptions::default();
+        socket_options.connect_timeout(options.connect_timeout);
+        let mut socket = SubSocket::with_options(socket_options);
+        socket.subscribe(&options.topic).await?;
+        socket.connect(&options.endpoint).await?;
+        Ok(Self {
+            options,
+            socket,
+            on_batch,
+            sequences: Sequences::default(),
+            summary: SubscriptionSummary::default(),
+            no_replay_before: None,
+        })
+    }
+
+    /// Receives until it is told to stop, or whoever takes the batches wants no more.
+    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> SubscriptionSummary {
+        loop {
+            let received = tokio::select! {
+                biased;
+                _ = &mut stopped => break,
+                received = self.socket.recv() => received,
+            };
+            let flow = match received {
+                Ok(message) => self.take(message).await,
+                Err(_) => {
+                    tokio::time::sleep(ERROR_PAUSE).await;
+                    ControlFlow::Continue(())
+                }
+            };
+            if flow.is_break() {
+                return self.summary;
+            }
+        }
+        // What is still under way, or was dropped at the end. How much there is, only the publisher knows.
+        let _ = self.replay(self.sequences.next()..u64::MAX).await;
+        self.summary
+    }
+
+    async fn take(&mut self, message: ZmqMessage) -> ControlFlow<()> {
+        let received_ns = monotonic_ns();
+        let Some(mut batch) = batch_of(&message.into_vec()) else {
+            self.summary.malformed_messages += 1;
+            return ControlFlow::Continue(());
+        };
+        batch.received_ns = Some(received_ns);
+        match self.sequences.arrive(batch.sequence) {
+            Arrival::Duplicate => {
+                self.summary.duplicate_batches += 1;
+                ControlFlow::Continue(())
+            }
+            Arrival::New { missing, is_history, has_restarted } => {
+                self.summary.restarts += u64::from(has_restarted);
+                if !missing.is_empty() {
+                    let wanted = missing.end - missing.start;
+                    let brought = self.replay(missing).await?;
+                    let lost = wanted.saturating_sub(brought);
+                    *(if is_history { &mut self.summary.unseen_batches } else { &mut self.summary.lost_batches }) +=
+                        lost;
+                }
+                self.hand_on(batch)
+            }
+        }
+    }
+
+    /// Asks for batches again and hands them on; how many that were.
+    async fn replay(&mut self, missing: Range<u64>) -> ControlFlow<(), u64> {
+        let is_paused = self.no_replay_before.is_some_and(|moment| Instant::now() < moment);
+        let Some(endpoint) = self.options.replay_endpoint.clone().filter(|_| !is_paused) else {
+            return ControlFlow::Continue(0);
+        };
+        let mut brought = 0;
+        let deadline = tokio::time::Instant::now() + self.options.replay_timeout;
+        let asked = tokio::time::timeout_at(deadline, Replay::ask(&endpoint, missing.start)).await;
+        let mut replay = match asked {
+            Ok(Ok(replay)) => replay,
+            _ => return self.replay_failed(brought),
+        };
+        loop {
+            match tokio::time::timeout_at(deadline, replay.next()).await {
+                Ok(Ok(Reply::Batch(mut batch))) => {
+                    // It has everything that came later, too.
+                    if batch.sequence >= missing.end {
+                        return ControlFlow::Continue(brought);
+                    }
+                    if batch.sequence < self.sequences.next() {
+                        continue;
+                    }
+                    batch.received_ns = Some(monotonic_ns());
+                    batch.is_replayed = true;
+                    self.summary.replayed_batches += 1;
+                    brought += 1;
+                    self.hand_on(batch)?;
+                }
+                Ok(Ok(Reply::Malformed)) => self.summary.malformed_messages += 1,
+                Ok(Ok(Reply::End)) => return ControlFlow::Continue(brought),
+                Ok(Err(_)) | Err(_) => return self.replay_failed(brought),
+            }
+        }
+    }
+
+    fn replay_failed(&mut self, brought: u64) -> ControlFlow<(), u64> {
+        self.summary.failed_replays += 1;
+        self.no_replay_before = Some(Instant::now() + REPLAY_PAUSE);
+        ControlFlow::Continue(brought)
+    }
+
+    fn hand_on(&mut self, mut batch: RawBatch) -> ControlFlow<()> {
+        self.sequences.deliver(batch.sequence);
+        batch.publisher = self.sequences.publisher();
+        self.summary.batches += 1;
+        (self.on_batch)(batch)
+    }
+}
+
+/// `[topic, number, payload]`, or without a topic, as older servers replay. None if it is not that.
+pub(super) fn batch_of(frames: &[impl AsRef<[u8]>]) -> Option<RawBatch> {
+    let (topic, number, payload) = match frames {
+        [topic, number, payload] => (topic.as_ref(), number.as_ref(), payload.as_ref()),
+        [number, payload] => (&[][..], number.as_ref(), payload.as_ref()),
+        _ => return None,
+    };
+    let sequence = u64::from_be_bytes(number.try_into().ok()?);
+    let (topic, payload) = (topic.to_vec(), payload.to_vec());
+    (payload.len() <= PAYLOAD_MAX_BYTES).then(|| RawBatch { sequence, topic, payload, ..RawBatch::default() })
+}
