@@ -9,10 +9,12 @@
 #   DEST/run-llama TOOL [ARGUMENT...]     for example: DEST/run-llama llama-completion -m M.gguf -p Hi
 #   DWELL_LLAMA_PRELOAD=/path/lib.so      is loaded into the program before its own libraries
 #   DEST/run-llama --list                 names the programs
+#   DEST/bin/llama-server [ARGUMENT...]   and llama-cli, llama-completion: like installed ones, LD_PRELOAD too
 #
 # No root: the packages are unpacked, not installed, and apt keeps its state in a folder of its own.
 # The mirror is the one this machine's apt already uses for Debian. An existing DEST is kept as it
-# is, without network; remove it to fetch the current version. DEST/VERSION names the packages.
+# is, without network, but for its wrappers; remove it to fetch the current version. DEST/VERSION names
+# the packages.
 set -euo pipefail
 
 readonly package=llama.cpp-tools
@@ -20,13 +22,72 @@ readonly suite=sid
 readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 readonly dest=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dwell/llama-tools}
 
-# Raised when the layout of DEST or the wrapper changes, so that an older DEST is fetched again.
+# Raised when the layout of DEST/root changes, so that an older DEST is fetched again.
 readonly layout=1
 
 say() { printf 'llama-tools: %s\n' "$*"; }
 fail() { printf 'llama-tools: %s\n' "$*" >&2; exit 1; }
 
+# Writes the wrappers into a folder, each in one step, because somebody may be starting a program.
+write_wrappers() {
+    local folder=$1 tool
+    put_program "$folder/run-llama" <<'WRAPPER'
+#!/usr/bin/env bash
+# Starts a llama.cpp program of this folder with the libraries of this folder.
+# DWELL_LLAMA_PRELOAD names libraries, with colons between them, to load before those.
+set -euo pipefail
+
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+root=$here/root
+
+tool=${1:-}
+if [ -z "$tool" ] || [ "$tool" = --list ]; then
+    (cd "$root/usr/bin" && printf '%s\n' llama-*)
+    exit 0
+fi
+shift
+if [ ! -x "$root/usr/bin/$tool" ]; then
+    printf 'run-llama: no program %s; run-llama --list names them\n' "$tool" >&2
+    exit 2
+fi
+
+loader=$(find "$root" -name 'ld-linux-*.so.*' -type f -print -quit)
+triplet=$(basename "$(dirname "$loader")")
+libraries=$root/usr/lib/$triplet
+
+# The plug-ins' folder is compiled in as an absolute path, so one is named here. AVX2 is the most
+# that is asked for: some virtual machines announce AMX and stop at its first instruction.
+if [ -z "${GGML_BACKEND_PATH:-}" ]; then
+    kernels=x64
+    ! grep -qw avx2 /proc/cpuinfo || kernels=haswell
+    GGML_BACKEND_PATH=$(find "$libraries" -name "libggml-cpu-$kernels.so" -print -quit)
+    export GGML_BACKEND_PATH
+fi
+
+preload=()
+[ -z "${DWELL_LLAMA_PRELOAD:-}" ] || preload=(--preload "$DWELL_LLAMA_PRELOAD")
+exec "$loader" --library-path "$libraries:$libraries/llama" "${preload[@]}" --argv0 "$tool" "$root/usr/bin/$tool" "$@"
+WRAPPER
+    mkdir -p "$folder/bin"
+    for tool in llama-server llama-cli llama-completion; do
+        put_program "$folder/bin/$tool" <<'WRAPPER'
+#!/usr/bin/env bash
+# Starts the llama.cpp program of this name like an installed one.
+set -euo pipefail
+exec "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../run-llama" "$(basename "$0")" "$@"
+WRAPPER
+    done
+}
+
+# Puts standard input into a file that can be executed.
+put_program() {
+    cat >"$1.new"
+    chmod 755 "$1.new"
+    mv "$1.new" "$1"
+}
+
 if [ -x "$dest/run-llama" ] && [ "$(head -n1 "$dest/VERSION" 2>/dev/null)" = "layout $layout" ]; then
+    write_wrappers "$dest"
     exit 0
 fi
 
@@ -115,44 +176,8 @@ mkdir "$work/root"
 } >"$work/VERSION"
 rm -rf "$work/apt" "$work/apt.log" "$work/root/etc" "$work/root/var" "$work/root"/usr/share/{doc,locale,man,info,perl5}
 
-cat >"$work/run-llama" <<'WRAPPER'
-#!/usr/bin/env bash
-# Starts a llama.cpp program of this folder with the libraries of this folder.
-# DWELL_LLAMA_PRELOAD names libraries, with colons between them, to load before those.
-set -euo pipefail
-
-here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
-root=$here/root
-
-tool=${1:-}
-if [ -z "$tool" ] || [ "$tool" = --list ]; then
-    (cd "$root/usr/bin" && printf '%s\n' llama-*)
-    exit 0
-fi
-shift
-if [ ! -x "$root/usr/bin/$tool" ]; then
-    printf 'run-llama: no program %s; run-llama --list names them\n' "$tool" >&2
-    exit 2
-fi
-
-loader=$(find "$root" -name 'ld-linux-*.so.*' -type f -print -quit)
-triplet=$(basename "$(dirname "$loader")")
-libraries=$root/usr/lib/$triplet
-
-# The plug-ins' folder is compiled in as an absolute path, so one is named here. AVX2 is the most
-# that is asked for: some virtual machines announce AMX and stop at its first instruction.
-if [ -z "${GGML_BACKEND_PATH:-}" ]; then
-    kernels=x64
-    ! grep -qw avx2 /proc/cpuinfo || kernels=haswell
-    GGML_BACKEND_PATH=$(find "$libraries" -name "libggml-cpu-$kernels.so" -print -quit)
-    export GGML_BACKEND_PATH
-fi
-
-preload=()
-[ -z "${DWELL_LLAMA_PRELOAD:-}" ] || preload=(--preload "$DWELL_LLAMA_PRELOAD")
-exec "$loader" --library-path "$libraries:$libraries/llama" "${preload[@]}" --argv0 "$tool" "$root/usr/bin/$tool" "$@"
-WRAPPER
-chmod 755 "$work/run-llama" "$work"
+write_wrappers "$work"
+chmod 755 "$work"
 
 "$work/run-llama" llama-completion --version >"$work/version.log" 2>&1 || {
     tail -n 5 "$work/version.log" >&2

@@ -169,3 +169,12 @@ make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, ab
 # Debian's unstable release may be without the package for a while. Tests that need it then skip.
 "$root/scripts/fetch-llama-tools.sh" "$cache/llama-tools" ||
     say "goes on without real llama.cpp programs; the tests that trace them will be skipped"
+
+# Needs Go, which is not installed for it: what Debian has is often older than Ollama asks for.
+"$root/scripts/fetch-ollama.sh" "$cache/ollama" "$cache/llama-tools" ||
+    say "goes on without a real Ollama; the tests that run it will be skipped"
+
+# The publishers of KV cache events, of which the tests of that collector receive.
+{ make_venv venv-kv crates/dwell-kv-events/tests/publisher/requirements.txt 'what the publishers of vLLM and SGLang import' &&
+    "$root/scripts/fetch-kv-publishers.sh" "$cache/kv-publishers"; } ||
+    say "goes on without the publishers of vLLM and SGLang; the tests that receive from them will be skipped"

@@ -1,0 +1,327 @@
+//! One job from the start of its runtime to its end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use dwell_events::Phase;
+use dwell_events::engine::{Action, EngineEvent, Job, StopReason};
+use dwell_events::server::{ReportedBuffer, StartKind, without_secrets};
+
+use super::Teller;
+use super::conversation::Conversation;
+use super::fill::fill;
+use super::requests::{Answer, Numbered, ask, ask_side_by_side, stop_reason};
+use crate::client::{Runtime, Speaker};
+use crate::{Interruption, ServerError};
+
+/// What a warm-up asks; no prompt begins so, and nothing of it is found again in a cache.
+const WARM_UP_TEXT: &str = "~ warm-up";
+/// Put before a text whose tokens are counted by asking, so that it leaves no prefix behind for the real request.
+const TRIAL_PREFIX: &str = "~";
+/// How long the end of a program is waited for after its connection broke, and how often it is looked for.
+const DEATH_LOOKS: (u32, Duration) = (40, Duration::from_millis(50));
+
+/// A job that is being done.
+pub(super) struct Session<'a> {
+    job: &'a Job,
+    runtime: Box<dyn Runtime>,
+    teller: Teller,
+    interruption: Interruption,
+    conversations: BTreeMap<i32, Conversation>,
+    context_length: Option<u32>,
+    /// Whether the model is there for the next request.
+    is_loaded: bool,
+    told_processes: Vec<u32>,
+    told_buffers: Vec<ReportedBuffer>,
+    requests: u32,
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Totals {
+    prompt_tokens: u64,
+    prompt_ns: u64,
+    generated_tokens: u64,
+    decode_ns: u64,
+}
+
+/// Whether the job goes on.
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Interrupted,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(job: &'a Job, runtime: Box<dyn Runtime>, teller: Teller, interruption: Interruption) -> Self {
+        Self {
+            job,
+            runtime,
+            teller,
+            interruption,
+            conversations: BTreeMap::new(),
+            context_length: None,
+            is_loaded: false,
+            told_processes: Vec::new(),
+            told_buffers: Vec::new(),
+            requests: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Does everything; what was started has ended afterwards, in any case.
+    pub(super) fn run(mut self) -> Result<(), ServerError> {
+        self.tell(EngineEvent::PhaseBegins { phase: Phase::WeightLoad });
+        let outcome = self.work();
+        let outcome = match outcome {
+            Err(error) if error.is_interrupted() => Ok(()),
+            Err(error) => Err(self.explained(error)),
+            Ok(_) => Ok(()),
+        };
+        if outcome.is_ok() {
+            self.tell(EngineEvent::PhaseBegins { phase: Phase::Teardown });
+        }
+        self.runtime.stop();
+        outcome?;
+        self.tell_buffers();
+        let Totals { prompt_tokens, prompt_ns, generated_tokens, decode_ns } = self.totals;
+        self.tell(EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns });
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<Outcome, ServerError> {
+        let job = self.job;
+        for action in &job.actions {
+            let outcome = match action {
+                Action::Prompt { text, sequences, fill_to_tokens } => self.prompt(text, sequences, *fill_to_tokens)?,
+                Action::Generate { max_tokens, sequences } => self.generate(*max_tokens, sequences)?,
+                Action::Remove { sequence, from: 0, to: ..0 } => {
+                    self.conversations.remove(sequence);
+                    Outcome::Done
+                }
+                // Refused before anything was started.
+                Action::Remove { .. } | Action::Copy { .. } | Action::Shift { .. } => Outcome::Done,
+            };
+            if outcome == Outcome::Interrupted {
+                return Ok(outcome);
+            }
+        }
+        self.tell_metrics();
+        Ok(Outcome::Done)
+    }
+
+    fn prompt(&mut self, text: &str, sequences: &[i32], wanted: Option<u32>) -> Result<Outcome, ServerError> {
+        let filled = match wanted {
+            Some(wanted) => {
+                // A server can only count once it runs; a program of one request is counted with by itself.
+                if !self.runtime.is_loaded_for_each_request() {
+                    self.ensure_loaded(&Conversation::of_prompt(text), 0, 1)?;
+                }
+                self.filled(text, wanted)?
+            }
+            None => text.to_owned(),
+        };
+        for &sequence in sequences {
+            self.conversations.entry(sequence).or_default().add(Speaker::User, &filled);
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The text, repeated and cut to as many tokens.
+    fn filled(&mut self, text: &str, wanted: u32) -> Result<String, ServerError> {
+        let (options, server) = (&self.job.options, &self.job.server);
+        let runtime = &mut self.runtime;
+        let is_cheap = runtime.is_counting_cheap();
+        fill(text, wanted, is_cheap, |cut| {
+            let conversation = Conversation::of_prompt(cut);
+            if let Some(tokens) = runtime.count_tokens(&conversation.ask(0, 1, options, server))? {
+                return Ok(tokens);
+            }
+            let trial = Conversation::of_prompt(&format!("{TRIAL_PREFIX}{cut}"));
+            let timings =
+                runtime.generate(&trial.ask(0, 1, options, server), &mut |_| std::ops::ControlFlow::Continue(()))?;
+            let unsaid = || ServerError::Fill {
+                wanted,
+                found: "the server does not say how many tokens a prompt has".to_owned(),
+            };
+            timings.prompt_tokens.ok_or_else(unsaid)
+        })
+    }
+
+    fn generate(&mut self, max_tokens: u32, sequences: &[i32]) -> Result<Outcome, ServerError> {
+        let first = self.conversations.get(&sequences[0]).cloned().unwrap_or_default();
+        if self.runtime.is_loaded_for_each_request() {
+            if sequences.len() > 1 {
+                return Err(ServerError::OneAtATime { engine: self.job.engine, sequences: sequences.len() });
+            }
+            self.is_loaded = false;
+        }
+        self.ensure_loaded(&first, sequences[0], max_tokens)?;
+        let answers = self.ask_all(max_tokens, sequences);
+        let mut failure = None;
+        let mut outcome = Outcome::Done;
+        for answer in answers {
+            match answer {
+                Ok(answer) => {
+                    let reason = self.take(answer, max_tokens);
+                    if reason == StopReason::Interrupted {
+                        outcome = Outcome::Interrupted;
+                    }
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(outcome), Err)
+    }
+
+    fn ask_all(&mut self, max_tokens: u32, sequences: &[i32]) -> Vec<Result<Answer, ServerError>> {
+        let job = self.job;
+        let conversations: Vec<Conversation> =
+            sequences.iter().map(|sequence| self.conversations.get(sequence).cloned().unwrap_or_default()).collect();
+        let requests: Vec<Numbered<'_>> = (self.requests..)
+            .zip(&conversations)
+            .zip(sequences)
+            .map(|((request, conversation), &sequence)| Numbered {
+                request,
+                asked: conversation.ask(sequence, max_tokens, &job.options, &job.server),
+            })
+            .collect();
+        self.requests += u32::try_from(sequences.len()).unwrap_or(u32::MAX);
+        let connections: Option<Vec<Box<dyn Runtime>>> = sequences.iter().map(|_| self.runtime.another()).collect();
+        let (teller, interruption) = (self.teller.clone(), self.interruption.clone());
+        match connections {
+            Some(connections) => ask_side_by_side(connections, &requests, &teller, &interruption, || self.tell_state()),
+            None if requests.len() == 1 => vec![ask(&mut *self.runtime, &requests[0], &teller, &interruption)],
+            None => vec![Err(ServerError::OneAtATime { engine: job.engine, sequences: sequences.len() })],
+        }
+    }
+
+    /// Adds an answer to its conversation and to the totals, and tells why it ended.
+    fn take(&mut self, answer: Answer, max_tokens: u32) -> StopReason {
+        let reason = stop_reason(&answer, max_tokens, self.context_length);
+        let timings = answer.timings;
+        self.totals.prompt_tokens += timings.prompt_tokens.unwrap_or(0);
+        self.totals.prompt_ns += timings.prompt_ns.unwrap_or(0);
+        self.totals.generated_tokens += timings.generated_tokens.unwrap_or(answer.tokens);
+        self.totals.decode_ns += timings.decode_ns.unwrap_or(0);
+        self.conversations.entry(answer.sequence).or_default().add(Speaker::Model, &answer.text);
+        self.tell(EngineEvent::Stopped { sequence: answer.sequence, reason });
+        reason
+    }
+
+    /// Starts the runtime and has the model loaded, if it is not, and tells what is there then.
+    fn ensure_loaded(
+        &mut self,
+        conversation: &Conversation,
+        sequence: i32,
+        max_tokens: u32,
+    ) -> Result<(), ServerError> {
+        if self.is_loaded {
+            return Ok(());
+        }
+        if self.requests > 0 {
+            self.tell(EngineEvent::PhaseBegins { phase: Phase::WeightLoad });
+        }
+        let job = self.job;
+        let asked = conversation.ask(sequence, max_tokens, &job.options, &job.server);
+        self.prepare_file()?;
+        self.runtime.start(&asked)?;
+        self.tell_processes();
+        self.forget_if_cold()?;
+        self.runtime.load(&asked)?;
+        self.warm_up()?;
+        self.tell_processes();
+        self.tell_buffers();
+        let mut facts = self.runtime.facts()?;
+        facts.command_line = without_secrets(&facts.command_line);
+        self.context_length = facts.context_length;
+        self.tell(EngineEvent::Serving { server: Box::new(facts) });
+        let model = self.runtime.model();
+        self.tell(EngineEvent::Loaded { model });
+        self.tell_metrics();
+        self.is_loaded = true;
+        self.tell(EngineEvent::PhaseBegins { phase: Phase::Generation });
+        Ok(())
+    }
+
+    /// For a program that loads the model each time, warm means that the file is in memory.
+    fn prepare_file(&self) -> Result<(), ServerError> {
+        if self.job.server.start != StartKind::Warm || !self.runtime.is_loaded_for_each_request() {
+            return Ok(());
+        }
+        let read = File::open(&self.job.options.model).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+        read.map(drop).map_err(|source| ServerError::System { doing: "reading the model into the page cache", source })
+    }
+
+    fn forget_if_cold(&mut self) -> Result<(), ServerError> {
+        let (StartKind::Cold, Some(url)) = (self.job.server.start, &self.job.server.url) else { return Ok(()) };
+        match self.runtime.unload()? {
+            true => Ok(()),
+            false => Err(ServerError::CannotUnload { engine: self.job.engine, url: url.clone() }),
+        }
+    }
+
+    /// One token, of which nothing is told.
+    fn warm_up(&mut self) -> Result<(), ServerError> {
+        if self.job.server.start != StartKind::Warm || self.runtime.is_loaded_for_each_request() {
+            return Ok(());
+        }
+        let conversation = Conversation::of_prompt(WARM_UP_TEXT);
+        let asked = conversation.ask(0, 1, &self.job.options, &self.job.server);
+        self.runtime.generate(&asked, &mut |_| std::ops::ControlFlow::Continue(())).map(drop)
+    }
+
+    /// A broken connection is explained by the end of the program, if it ended.
+    fn explained(&mut self, error: ServerError) -> ServerError {
+        if !matches!(&error, ServerError::Http(http) if http.status().is_none()) {
+            return error;
+        }
+        for _ in 0..DEATH_LOOKS.0 {
+            if let Some(how) = self.runtime.death() {
+                return ServerError::Died { doing: "generating", how };
+            }
+            if self.job.server.url.is_some() {
+                break;
+            }
+            thread::sleep(DEATH_LOOKS.1);
+        }
+        error
+    }
+
+    /// What may change while the server works.
+    fn tell_state(&mut self) {
+        self.tell_processes();
+        self.tell_metrics();
+    }
+
+    fn tell_processes(&mut self) {
+        for (pid, role) in self.runtime.processes() {
+            if !self.told_processes.contains(&pid) {
+                self.told_processes.push(pid);
+                self.tell(EngineEvent::ProcessFound { pid, role: role.to_owned() });
+            }
+        }
+    }
+
+    fn tell_buffers(&mut self) {
+        let buffers = self.runtime.buffers();
+        if !buffers.is_empty() && buffers != self.told_buffers {
+            self.told_buffers.clone_from(&buffers);
+            self.tell(EngineEvent::MemoryReported { buffers });
+        }
+    }
+
+    /// Figures are a supplement: a server that does not give them now is asked again later.
+    fn tell_metrics(&mut self) {
+        if let Ok(Some(values)) = self.runtime.metrics() {
+            self.tell(EngineEvent::ServerMetrics { values });
+        }
+    }
+
+    fn tell(&self, event: EngineEvent) {
+        self.teller.tell(event);
+    }
+}

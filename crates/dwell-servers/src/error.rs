@@ -1,0 +1,279 @@
+//! Why a runtime could not be started, reached or asked.
+
+use std::io;
+use std::path::PathBuf;
+
+use dwell_events::Hint;
+use dwell_events::engine::{EngineFailure, EngineKind};
+
+use crate::http::HttpError;
+use crate::prometheus::PrometheusError;
+
+/// Most names that a message lists.
+const NAMES_SHOWN: usize = 8;
+
+/// Why a runtime could not be started, reached or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A server could not be asked, or its answer not be understood.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// What a server publishes is no page of figures.
+    #[error(transparent)]
+    Figures(#[from] PrometheusError),
+    /// A server that is joined has to have an address.
+    #[error("joining {}: found no address of a server, and one is needed", .engine.name())]
+    NoAddress {
+        /// The engine.
+        engine: EngineKind,
+    },
+    /// The server has several models, or none.
+    #[error("choosing a model of {}: found {}, and a name is needed", .engine.name(), names_in_words(.listed))]
+    NoModelName {
+        /// The engine.
+        engine: EngineKind,
+        /// The models that it has.
+        listed: Vec<String>,
+    },
+    /// The server does not have the model.
+    #[error("asking {} for the model {name:?}: {said}; it has {}", .engine.name(), names_in_words(.listed))]
+    ModelNotFound {
+        /// The engine.
+        engine: EngineKind,
+        /// The name that was asked for.
+        name: String,
+        /// What the server says about it.
+        said: String,
+        /// The models that it has.
+        listed: Vec<String>,
+    },
+    /// The API has nothing for what is asked.
+    #[error("asking {} for {wanted}: its API does not offer it", .engine.name())]
+    NotOffered {
+        /// The engine.
+        engine: EngineKind,
+        /// What was asked for.
+        wanted: &'static str,
+    },
+    /// Waiting was ended from outside.
+    #[error("{doing}: interrupted")]
+    Interrupted {
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// None of the engine's programs is there.
+    #[error("looking for a program of {}: found none of {} in {}", .engine.name(), .names.join(", "), .places.join(", "))]
+    NoProgram {
+        /// The engine.
+        engine: EngineKind,
+        /// Names that were looked for.
+        names: Vec<String>,
+        /// Folders that were looked into.
+        places: Vec<String>,
+    },
+    /// The given program is not one.
+    #[error("starting {}: {found}, a program is needed: {program:?}", .engine.name())]
+    NotAProgram {
+        /// The engine.
+        engine: EngineKind,
+        /// What is there instead.
+        found: String,
+        /// The program.
+        program: PathBuf,
+    },
+    /// The program could not be started.
+    #[error("starting {}: {source}: {program:?}", .engine.name())]
+    Spawn {
+        /// The engine.
+        engine: EngineKind,
+        /// What the system said.
+        source: io::Error,
+        /// The program.
+        program: PathBuf,
+    },
+    /// No port is free, or the log cannot be written.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The model's file is no model.
+    #[error("opening the model: {found}, a GGUF file is needed: {path:?}")]
+    Model {
+        /// What was found.
+        found: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The program ended before its work was done.
+    #[error("{doing}: {how}")]
+    Died {
+        /// What was being done.
+        doing: &'static str,
+        /// How it ended, with its last words.
+        how: String,
+    },
+    /// The server did not get ready in time.
+    #[error("waiting for {} to be ready: it is not after {waited_s} s: {state}", .engine.name())]
+    NotReady {
+        /// The engine.
+        engine: EngineKind,
+        /// How long it was waited for.
+        waited_s: u64,
+        /// What it said last.
+        state: String,
+    },
+    /// The process behind an address cannot be seen.
+    #[error("looking for the process that listens at {url}: {found}")]
+    ProcessHidden {
+        /// The address.
+        url: String,
+        /// What was found.
+        found: String,
+    },
+    /// The given process is not there.
+    #[error("looking for the server's process: there is no process {pid}")]
+    NoProcess {
+        /// The process id.
+        pid: u32,
+    },
+    /// The job asks for something that this engine cannot do.
+    #[error("checking action {action}: {found}; {} {needed}", .engine.name())]
+    Action {
+        /// Number of the action, from 1.
+        action: usize,
+        /// What it asks for.
+        found: &'static str,
+        /// The engine.
+        engine: EngineKind,
+        /// What the engine can do instead.
+        needed: &'static str,
+    },
+    /// A setting that this program has no option for.
+    #[error("starting {}: {wanted}, and this version has no option for it: {program:?}", .engine.name())]
+    NoOption {
+        /// The engine.
+        engine: EngineKind,
+        /// What was asked for.
+        wanted: String,
+        /// The program.
+        program: PathBuf,
+    },
+    /// The state that a run is to begin in cannot be reached.
+    #[error("preparing a cold start: {} at {url} cannot forget its model", .engine.name())]
+    CannotUnload {
+        /// The engine.
+        engine: EngineKind,
+        /// The address.
+        url: String,
+    },
+    /// Several requests are to be answered side by side, and cannot be.
+    #[error("generating {sequences} sequences side by side: {} answers one request at a time", .engine.name())]
+    OneAtATime {
+        /// The engine.
+        engine: EngineKind,
+        /// Sequences asked for.
+        sequences: usize,
+    },
+    /// A conversation is to be continued by a program that answers one message.
+    #[error("asking by chat: there are {turns} turns, {} answers the first message only", .engine.name())]
+    OneTurn {
+        /// The engine.
+        engine: EngineKind,
+        /// Turns of the conversation.
+        turns: usize,
+    },
+    /// The program only answers messages.
+    #[error("asking for the continuation of a text: this program only answers messages: {program:?}")]
+    ChatOnly {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The embedded engine is none of this crate's.
+    #[error("opening the runtime: the embedded engine is no server")]
+    Embedded,
+    /// A prompt cannot be made as long as wanted.
+    #[error("filling a prompt to {wanted} tokens: {found}")]
+    Fill {
+        /// Tokens that it is to have.
+        wanted: u32,
+        /// What was found.
+        found: String,
+    },
+    /// A prompt does not fit.
+    #[error("{said}")]
+    ContextTooSmall {
+        /// What was asked and what the server says.
+        said: String,
+    },
+}
+
+impl ServerError {
+    /// Whether nothing failed and waiting was ended from outside.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            ServerError::Interrupted { .. } => true,
+            ServerError::Http(error) => error.is_interrupted(),
+            _ => false,
+        }
+    }
+}
+
+impl Hint for ServerError {
+    fn hints(&self) -> Vec<String> {
+        let hint = |text: &str| vec![text.to_owned()];
+        match self {
+            ServerError::Http(error) => error.hints(),
+            ServerError::NoAddress { .. } => hint("start it and give its address: --url http://HOST:PORT"),
+            ServerError::NoModelName { listed, .. } => {
+                hint(&format!("name one: --model-name {}", listed.first().map_or("NAME", String::as_str)))
+            }
+            ServerError::ModelNotFound { engine: EngineKind::Ollama, name, .. } => {
+                vec![format!("ollama pull {name}"), format!("or make it of a file: ollama create {name} -f Modelfile")]
+            }
+            ServerError::ModelNotFound { listed, .. } => {
+                listed.iter().take(1).map(|name| format!("name one that it has: --model-name {name}")).collect()
+            }
+            ServerError::NotOffered { .. } => hint("use an engine that can: --engine llama_server"),
+            ServerError::NoProgram { .. } => vec![
+                "give its place: --program PATH".to_owned(),
+                "or join a server that runs already: --url http://127.0.0.1:8080".to_owned(),
+            ],
+            ServerError::NotAProgram { .. } | ServerError::Spawn { .. } => {
+                hint("give the place of the program: --program PATH")
+            }
+            ServerError::NotReady { .. } => hint("give it more time: --ready-secs SECONDS"),
+            ServerError::ProcessHidden { .. } => hint("name the process: --server-pid PID"),
+            ServerError::NoProcess { .. } => hint("ps -e | grep -i llama names the processes that run"),
+            ServerError::Action { .. } => hint("use the embedded engine: --engine llama_cpp"),
+            ServerError::CannotUnload { .. } => hint("leave out the address, so that a server is started for the run"),
+            ServerError::OneAtATime { .. } => hint("use one that does: --engine llama_server"),
+            ServerError::OneTurn { .. } => hint("use the server: --engine llama_server"),
+            ServerError::ChatOnly { .. } => vec![
+                "ask by chat: --api chat".to_owned(),
+                "or use the program for texts: --program llama-completion".to_owned(),
+            ],
+            ServerError::ContextTooSmall { .. } => hint("ask for a longer context: --context-length N"),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl From<ServerError> for EngineFailure {
+    fn from(error: ServerError) -> Self {
+        EngineFailure { message: error.to_string(), hints: error.hints() }
+    }
+}
+
+fn names_in_words(names: &[String]) -> String {
+    match names {
+        [] => "no models".to_owned(),
+        names if names.len() > NAMES_SHOWN => {
+            format!("{} and {} more", names[..NAMES_SHOWN].join(", "), names.len() - NAMES_SHOWN)
+        }
+        names => names.join(", "),
+    }
+}

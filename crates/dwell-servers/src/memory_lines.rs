@@ -1,0 +1,174 @@
+//! Memory that llama.cpp says it allocated, in the words of its log.
+//!
+//! ```text
+//! load_tensors:   CPU_Mapped model buffer size =    92.10 MiB       since 2025; before, "llm_load_tensors: CPU buffer size"
+//! llama_kv_cache:        CPU KV buffer size =    11.25 MiB
+//! sched_reserve:        CPU compute buffer size =    14.89 MiB
+//! common_memory_breakdown_print: |   - Host               |                  118 =    92 +      11 +      14                |
+//! ```
+
+use dwell_events::server::{BufferKind, ReportedBuffer};
+
+const MIB: f64 = 1_048_576.0;
+/// What the name of a buffer that maps the model's file ends with.
+const MAPPED: &str = "_Mapped";
+
+/// The buffers that a log tells of: each for itself if it does, or the rounded sums of the last breakdown.
+pub(crate) fn reported_buffers(log: &str) -> Vec<ReportedBuffer> {
+    let mut buffers: Vec<ReportedBuffer> = Vec::new();
+    for buffer in log.lines().filter_map(buffer_line).filter(|buffer| buffer.bytes > 0) {
+        // A scheduler says its size again when it had to grow; caches and weights come once for each buffer.
+        let is_same = |old: &&mut ReportedBuffer| old.kind == BufferKind::Compute && old.device == buffer.device;
+        match buffers.iter_mut().find(is_same).filter(|_| buffer.kind == BufferKind::Compute) {
+            Some(old) => *old = buffer,
+            None => buffers.push(buffer),
+        }
+    }
+    if buffers.is_empty() { breakdown(log) } else { buffers }
+}
+
+fn buffer_line(line: &str) -> Option<ReportedBuffer> {
+    let (before, after) = line.split_once("buffer size =")?;
+    let mut amount = after.split_whitespace();
+    let mib: f64 = amount.next()?.parse().ok()?;
+    if amount.next()? != "MiB" {
+        return None;
+    }
+    let mut words = before.split_whitespace().rev();
+    let last = words.next()?;
+    let (kind, device) = match last {
+        "model" => (BufferKind::Weights, words.next()?),
+        "KV" | "RS" => (BufferKind::KvCache, words.next()?),
+        "compute" => (BufferKind::Compute, words.next()?),
+        "output" | "LoRA" => (BufferKind::Other, words.next()?),
+        _ if before.contains("load_tensors:") => (BufferKind::Weights, last),
+        _ => return None,
+    };
+    let is_mapped = device.ends_with(MAPPED);
+    let device = device.strip_suffix(MAPPED).unwrap_or(device).to_owned();
+    Some(ReportedBuffer { kind, device, bytes: (mib * MIB).round() as u64, is_mapped })
+}
+
+/// The last table of the log: `self = model + context + compute`, in whole MiB, for each device.
+fn breakdown(log: &str) -> Vec<ReportedBuffer> {
+    let lines: Vec<&str> = log.lines().collect();
+    let Some(header) = lines.iter().rposition(|line| line.contains("| memory breakdown [MiB]")) else {
+        return Vec::new();
+    };
+    lines[header + 1..].iter().map_while(|line| breakdown_row(line)).flatten().collect()
+}
+
+fn breakdown_row(line: &str) -> Option<Vec<ReportedBuffer>> {
+    let mut cells = line.split('|').skip(1);
+    let name = cells.next()?.trim().strip_prefix("- ")?;
+    // A device that was computed on has its parts in parentheses, after its own total.
+    let cell = cells.next()?;
+    let inner = cell.split_once('(').map_or(cell, |(_, inner)| inner.split(')').next().unwrap_or(inner));
+    let parts: Vec<u64> = inner.split_once('=')?.1.split('+').filter_map(leading_number).collect();
+    let device = name.split(" (").next().unwrap_or(name).trim();
+    let kinds = [BufferKind::Weights, BufferKind::KvCache, BufferKind::Compute];
+    let buffer = |(kind, mib): (BufferKind, &u64)| ReportedBuffer {
+        kind,
+        device: device.to_owned(),
+        bytes: mib << 20,
+        is_mapped: false,
+    };
+    Some(kinds.into_iter().zip(&parts).map(buffer).filter(|buffer| buffer.bytes > 0).collect())
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// A figure that the loader prints, such as `print_info: n_layer               = 30`.
+pub(crate) fn printed_figure<'a>(log: &'a str, name: &str) -> Option<&'a str> {
+    let of_line = |line: &'a str| {
+        let (before, value) = line.split_once(" = ")?;
+        (before.split_whitespace().last()? == name).then(|| value.trim())
+    };
+    log.lines().find_map(of_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(kind: BufferKind, device: &str, bytes: u64, is_mapped: bool) -> ReportedBuffer {
+        ReportedBuffer { kind, device: device.to_owned(), bytes, is_mapped }
+    }
+
+    fn mib(size: f64) -> u64 {
+        (size * MIB).round() as u64
+    }
+
+    #[test]
+    fn the_log_of_a_server_of_0_7_names_every_buffer() {
+        let log = include_str!("../tests/data/llama-server-0.7.0.log");
+        assert_eq!(
+            reported_buffers(log),
+            [
+                buffer(BufferKind::Weights, "CPU", mib(92.10), true),
+                buffer(BufferKind::Other, "CPU", mib(0.38), false),
+                buffer(BufferKind::KvCache, "CPU", mib(11.25), false),
+                buffer(BufferKind::Compute, "CPU", mib(14.89), false),
+            ]
+        );
+        assert_eq!(printed_figure(log, "n_layer"), Some("30"));
+        assert_eq!(printed_figure(log, "n_vocab"), Some("49152"));
+        assert_eq!(printed_figure(log, "no_such_figure"), None);
+    }
+
+    #[test]
+    fn a_window_cache_has_two_buffers_on_one_device() {
+        let log = include_str!("../tests/data/llama-completion-0.7.0-window.log");
+        let caches: Vec<u64> = reported_buffers(log)
+            .iter()
+            .filter(|buffer| buffer.kind == BufferKind::KvCache)
+            .map(|buffer| buffer.bytes)
+            .collect();
+        assert_eq!(caches.len(), 2, "{caches:?}");
+    }
+
+    /// The breakdown that llama.cpp's own documentation shows (tools/fit-params/README.md).
+    #[test]
+    fn without_lines_for_each_buffer_the_breakdown_is_taken() {
+        let log = "\
+llama_memory_breakdown_print: | memory breakdown [MiB] | total   free     self   model   context   compute    unaccounted |
+llama_memory_breakdown_print: |   - CUDA0 (RTX 4090)   | 24077 =  945 + (19187 = 17904 +     384 +     898) +        3945 |
+llama_memory_breakdown_print: |   - Host               |                 58271 = 58259 +       0 +      12                |
+some other line";
+        assert_eq!(
+            reported_buffers(log),
+            [
+                buffer(BufferKind::Weights, "CUDA0", 17904 << 20, false),
+                buffer(BufferKind::KvCache, "CUDA0", 384 << 20, false),
+                buffer(BufferKind::Compute, "CUDA0", 898 << 20, false),
+                buffer(BufferKind::Weights, "Host", 58259 << 20, false),
+                buffer(BufferKind::Compute, "Host", 12 << 20, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn older_words_and_other_lines() {
+        let log = "\
+llm_load_tensors:        CPU buffer size =  4807.05 MiB
+llama_kv_cache_init:        CPU KV buffer size =  1024.00 MiB
+llama_new_context_with_model:        CPU  output buffer size =     0.49 MiB
+llama_new_context_with_model:        CPU compute buffer size =   560.01 MiB
+sched_reserve:        CPU compute buffer size =   600.00 MiB
+load_tensors:    CUDA0 model buffer size =     0.00 MiB
+no buffer size = here
+";
+        assert_eq!(
+            reported_buffers(log),
+            [
+                buffer(BufferKind::Weights, "CPU", mib(4807.05), false),
+                buffer(BufferKind::KvCache, "CPU", mib(1024.0), false),
+                buffer(BufferKind::Other, "CPU", mib(0.49), false),
+                buffer(BufferKind::Compute, "CPU", mib(600.0), false),
+            ]
+        );
+        assert_eq!(reported_buffers("nothing of the kind"), []);
+    }
+}

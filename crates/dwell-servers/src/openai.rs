@@ -1,0 +1,259 @@
+//! Servers with the API of OpenAI; vLLM and SGLang are such, and say more.
+
+mod answer;
+mod question;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
+use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use serde::Deserialize;
+
+use answer::Chunk;
+use question::Dialect;
+pub(crate) use question::messages;
+
+use crate::client::{Asked, Piece, Runtime};
+use crate::http::{HttpClient, HttpError, Interruption};
+use crate::processes::server_process;
+use crate::{ServerError, sglang, vllm};
+
+/// Why computations of such a server are never recorded.
+const UNTRACED: &str = "a server of this engine is joined, not started by dwell";
+
+/// Marks the end of a stream.
+const DONE: &str = "[DONE]";
+
+/// A server with the API of OpenAI, joined.
+pub(crate) struct OpenAiRuntime {
+    engine: EngineKind,
+    client: HttpClient,
+    /// The process that answers, if it is on this machine.
+    pid: Option<u32>,
+    /// The model to ask for; found out when the server is first asked.
+    model: Option<ModelCard>,
+    dialect: Dialect,
+}
+
+/// What `/v1/models` says of a model.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct ModelCard {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) owned_by: Option<String>,
+    /// Where vLLM and SGLang have the model from.
+    #[serde(default)]
+    pub(crate) root: Option<String>,
+    #[serde(default)]
+    pub(crate) max_model_len: Option<u32>,
+    /// What llama.cpp says besides.
+    #[serde(default)]
+    meta: Option<LlamaMeta>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LlamaMeta {
+    n_ctx: Option<u32>,
+    n_params: Option<u64>,
+    n_vocab: Option<u32>,
+    size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ModelList {
+    data: Vec<ModelCard>,
+}
+
+impl OpenAiRuntime {
+    /// A server that runs already; nothing is asked yet.
+    pub(crate) fn open(job: &Job, interruption: Interruption) -> Result<Self, ServerError> {
+        let engine = job.engine;
+        let url = job.server.url.as_deref().ok_or(ServerError::NoAddress { engine })?;
+        let client = HttpClient::new(engine, url, job.server.api_key_variable.as_deref(), interruption)?;
+        Ok(Self { engine, client, pid: None, model: None, dialect: Dialect::of(engine) })
+    }
+
+    /// The model to ask for: the named one, or the only one.
+    fn find_model(&self, server: &ServerOptions) -> Result<ModelCard, ServerError> {
+        let listed = match self.client.get_json::<ModelList>("/v1/models") {
+            Ok(list) => list.data,
+            // Some servers have no list; then the name has to be given.
+            Err(HttpError::Status { status: 404 | 405, .. }) if server.model_name.is_some() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let names = || listed.iter().map(|card| card.id.clone()).collect();
+        match (&server.model_name, listed.as_slice()) {
+            (Some(name), _) => {
+                let card = listed.iter().find(|card| card.id == *name).cloned();
+                Ok(card.unwrap_or_else(|| ModelCard { id: name.clone(), ..ModelCard::default() }))
+            }
+            (None, [only]) => Ok(only.clone()),
+            (None, _) => Err(ServerError::NoModelName { engine: self.engine, listed: names() }),
+        }
+    }
+
+    fn model_card(&mut self, server: &ServerOptions) -> Result<ModelCard, ServerError> {
+        if let Some(card) = &self.model {
+            return Ok(card.clone());
+        }
+        let card = self.find_model(server)?;
+        Ok(self.model.insert(card).clone())
+    }
+
+    /// Sends the question, in other words if the server does not know a part of it.
+    fn ask(&mut self, model: &str, asked: &Asked<'_>) -> Result<crate::http::EventStream, ServerError> {
+        let path = match asked.server.api {
+            Api::Completion => "/v1/completions",
+            Api::Chat => "/v1/chat/completions",
+        };
+        loop {
+            let error = match self.client.post_events(path, &self.dialect.question(model, asked)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            if self.dialect.learn_from(&error) {
+                continue;
+            }
+            return Err(match error {
+                HttpError::Status { status: 404, said, .. } if said.contains("model") => self.not_found(model, said),
+                error => error.into(),
+            });
+        }
+    }
+
+    fn not_found(&self, model: &str, said: String) -> ServerError {
+        let listed = self.client.get_json::<ModelList>("/v1/models").map(|list| list.data).unwrap_or_default();
+        ServerError::ModelNotFound {
+            engine: self.engine,
+            name: model.to_owned(),
+            said,
+            listed: listed.into_iter().map(|card| card.id).collect(),
+        }
+    }
+}
+
+impl Runtime for OpenAiRuntime {
+    fn load(&mut self, asked: &Asked<'_>) -> Result<(), ServerError> {
+        self.model_card(asked.server)?;
+        self.pid = server_process(self.client.url(), asked.server.pid)?;
+        Ok(())
+    }
+
+    fn facts(&mut self) -> Result<ServerFacts, ServerError> {
+        let card = self.model.clone().unwrap_or_default();
+        let mut facts = ServerFacts {
+            url: Some(self.client.url().to_owned()),
+            model_name: Some(card.id.clone()),
+            context_length: card.max_model_len.or(card.meta.as_ref().and_then(|meta| meta.n_ctx)),
+            untraced_because: Some(UNTRACED.to_owned()),
+            ..ServerFacts::default()
+        };
+        facts.reported.extend(card.owned_by.clone().map(|owner| ("owned_by".to_owned(), owner)));
+        facts.reported.extend(card.root.clone().map(|root| ("root".to_owned(), root)));
+        match self.engine {
+            EngineKind::Vllm => vllm::add_facts(&self.client, &card, &mut facts)?,
+            EngineKind::Sglang => sglang::add_facts(&self.client, &mut facts)?,
+            _ => {}
+        }
+        Ok(facts)
+    }
+
+    fn model(&mut self) -> LoadedModel {
+        let card = self.model.clone().unwrap_or_default();
+        let meta = card.meta.unwrap_or_default();
+        LoadedModel {
+            description: card.id,
+            parameters: meta.n_params.unwrap_or_default(),
+            size_bytes: meta.size.unwrap_or_default(),
+            vocabulary: meta.n_vocab.unwrap_or_default(),
+            context_per_sequence: card.max_model_len.or(meta.n_ctx).unwrap_or_default(),
+            ..LoadedModel::default()
+        }
+    }
+
+    fn processes(&mut self) -> Vec<(u32, &'static str)> {
+        self.pid.map(|pid| (pid, "server")).into_iter().collect()
+    }
+
+    fn generate(
+        &mut self,
+        asked: &Asked<'_>,
+        on_piece: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    ) -> Result<RequestTimings, ServerError> {
+        let model = self.model_card(asked.server)?.id;
+        let mut timings = RequestTimings::default();
+        let outcome = self.ask(&model, asked).and_then(|mut stream| {
+            let mut has_finished = false;
+            while let Some(event) = stream.next_item()? {
+                if event.item.data == DONE {
+                    return Ok(());
+                }
+                let chunk: Chunk = stream.json(event.number, &event.item.data)?;
+                if let Some(said) = chunk.error_said() {
+                    return Err(stream.broken_off(event.number, &said).into());
+                }
+                chunk.add_timings(&mut timings);
+                has_finished |= chunk.is_last();
+                if let Some(piece) = chunk.into_piece(event.arrived_ns)
+                    && on_piece(piece).is_break()
+                {
+                    return Ok(());
+                }
+            }
+            if has_finished { Ok(()) } else { Err(stream.cut_off("the stream ended without its last event").into()) }
+        });
+        match outcome {
+            Err(error) if error.is_interrupted() => Ok(timings),
+            outcome => outcome.map(|()| timings),
+        }
+    }
+
+    fn another(&self) -> Option<Box<dyn Runtime>> {
+        Some(Box::new(Self {
+            engine: self.engine,
+            client: self.client.clone(),
+            pid: self.pid,
+            model: self.model.clone(),
+            dialect: self.dialect,
+        }))
+    }
+
+    fn count_tokens(&mut self, asked: &Asked<'_>) -> Result<Option<u64>, ServerError> {
+        #[derive(Deserialize)]
+        struct Tokenized {
+            count: u64,
+        }
+        if !self.is_counting_cheap() {
+            return Ok(None);
+        }
+        let model = self.model_card(asked.server)?.id;
+        let tokenized: Tokenized = self.client.post_json("/tokenize", &question::to_tokenize(&model, asked))?;
+        Ok(Some(tokenized.count))
+    }
+
+    fn is_counting_cheap(&self) -> bool {
+        // Both offer it outside the API of OpenAI; others have nothing like it.
+        matches!(self.engine, EngineKind::Vllm | EngineKind::Sglang)
+    }
+
+    fn metrics(&mut self) -> Result<Option<BTreeMap<String, f64>>, ServerError> {
+        match self.engine {
+            EngineKind::Vllm | EngineKind::Sglang => crate::prometheus::published(&self.client),
+            _ => Ok(None),
+        }
+    }
+
+    fn buffers(&mut self) -> Vec<ReportedBuffer> {
+        match self.engine {
+            EngineKind::Sglang => sglang::buffers(&self.client),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The seed of a request: each conversation draws its own way, as with the embedded engine.
+pub(crate) fn seed_of(options: &EngineOptions, sequence: i32) -> u32 {
+    options.seed.wrapping_add_signed(sequence)
+}

@@ -1,0 +1,325 @@
+//! Programs that are started for a run: found, started behind a guard, watched, and ended.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dwell_events::engine::EngineKind;
+use dwell_events::server::ServerOptions;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http::Interruption;
+use crate::{ServerError, ServerPlace};
+
+/// What programs print, in the log folder.
+const LOG_NAME: &str = "server.log";
+/// Libraries that the system loads into a program before its own.
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+/// Lines of the log that an error message shows.
+const LOG_LINES_SHOWN: usize = 5;
+/// How long a program may take to end after it was asked to, before it is ended by force.
+const END_GRACE: Duration = Duration::from_secs(10);
+/// How long a server may take to be ready, unless the job says otherwise.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+/// First and longest pause between two looks at something that is waited for.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Folders that programs are installed into without being in everybody's PATH.
+const USUAL_PLACES: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin", "/opt/llama.cpp/bin"];
+
+/// A program with its arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramCommand {
+    pub(crate) engine: EngineKind,
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// Variables besides those of the place.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// A running program; it does not outlive this value.
+pub(crate) struct Program {
+    child: Child,
+    command_line: Vec<String>,
+    log: Arc<ProgramLog>,
+    status: Option<ExitStatus>,
+}
+
+/// What a program prints.
+pub(crate) struct ProgramLog {
+    /// What all programs of the run print.
+    file: File,
+    /// Where this one's part begins.
+    begin: u64,
+}
+
+impl ProgramLog {
+    /// What was printed so far.
+    pub(crate) fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        // What cannot be read is not there to be shown.
+        let _ = file.seek(SeekFrom::Start(self.begin)).and_then(|_| file.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Program {
+    /// Starts a program whose output goes to the log.
+    pub(crate) fn start(command: &ProgramCommand, place: &ServerPlace) -> Result<Self, ServerError> {
+        Self::spawn(command, place, None)
+    }
+
+    /// Starts a program whose standard output is read by the caller.
+    pub(crate) fn start_piped(
+        command: &ProgramCommand,
+        place: &ServerPlace,
+    ) -> Result<(Self, Option<ChildStdout>), ServerError> {
+        let mut program = Self::spawn(command, place, Some(Stdio::piped()))?;
+        let stdout = program.child.stdout.take();
+        Ok((program, stdout))
+    }
+
+    fn spawn(command: &ProgramCommand, place: &ServerPlace, stdout: Option<Stdio>) -> Result<Self, ServerError> {
+        let log_error = |source| ServerError::System { doing: "opening the log of the server", source };
+        let file = File::options().read(true).append(true).create(true).open(place.log_dir.join(LOG_NAME));
+        let mut file = file.map_err(log_error)?;
+        let begin = file.seek(SeekFrom::End(0)).map_err(log_error)?;
+        let output = || file.try_clone().map(Stdio::from).map_err(log_error);
+        let words = place.guard.iter().cloned().chain([command.program.clone().into_os_string()]);
+        let words: Vec<OsString> = words.chain(command.arguments.iter().cloned()).collect();
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .envs(recorder_environment(place))
+            .envs(command.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(stdout.map_or_else(output, Ok)?)
+            .stderr(output()?)
+            .spawn()
+            .map_err(|source| ServerError::Spawn {
+                engine: command.engine,
+                source,
+                program: command.program.clone(),
+            })?;
+        let own = &words[place.guard.len()..];
+        let command_line = own.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok(Self { child, command_line, log: Arc::new(ProgramLog { file, begin }), status: None })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The program and its arguments.
+    pub(crate) fn command_line(&self) -> &[String] {
+        &self.command_line
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        self.log.text()
+    }
+
+    /// What it prints, to be read while it is waited for.
+    pub(crate) fn log(&self) -> Arc<ProgramLog> {
+        self.log.clone()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status
+    }
+
+    /// How it ended, if it has, as a sentence with its last words.
+    pub(crate) fn death(&mut self) -> Option<String> {
+        let status = self.end()?;
+        Some(format!("{}{}", how_it_ended(status), last_words(&self.printed())))
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
+        if self.end().is_none() {
+            self.status = self.child.wait().ok();
+        }
+        self.status
+    }
+
+    /// Asks it to end, waits, and ends it by force if it does not.
+    pub(crate) fn stop(&mut self) {
+        if self.end().is_some() {
+            return;
+        }
+        // It may end between the question and the signal; its process id is ours until it is waited for.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let asked = Instant::now();
+        let mut pause = PAUSES.0;
+        while self.end().is_none() && asked.elapsed() < END_GRACE {
+            thread::sleep(pause);
+            pause = longer(pause);
+        }
+        if self.end().is_none() {
+            let _ = self.child.kill();
+            self.wait();
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What makes the recorder inside the program work; nothing if the program is to stay unrecorded.
+fn recorder_environment(place: &ServerPlace) -> Vec<(OsString, OsString)> {
+    let mut environment = place.environment.clone();
+    if let (Some(library), Some(_)) = (&place.preload_library, &place.ring_dir) {
+        let mut libraries = library.clone().into_os_string();
+        // What the user preloads stays.
+        if let Some(others) = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        environment.push((PRELOAD_VARIABLE.into(), libraries));
+    }
+    environment
+}
+
+fn how_it_ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the program ended with exit code {code}"),
+        (_, Some(signal)) => format!("the program was ended by signal {signal}{}", signal_name(signal)),
+        _ => "the program ended for an unknown reason".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match Signal::from_named_raw(signal) {
+        Some(Signal::KILL) => " (SIGKILL)",
+        Some(Signal::TERM) => " (SIGTERM)",
+        Some(Signal::SEGV) => " (SIGSEGV)",
+        Some(Signal::ABORT) => " (SIGABRT)",
+        Some(Signal::ILL) => " (SIGILL)",
+        Some(Signal::BUS) => " (SIGBUS)",
+        _ => "",
+    }
+}
+
+/// The end of a log, as the tail of a sentence; before it, the first error, which the end is often a consequence of.
+fn last_words(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let begin = lines.len().saturating_sub(LOG_LINES_SHOWN);
+    let first_error = lines[..begin].iter().find(|line| is_error(line));
+    let shown: Vec<&str> = first_error.into_iter().chain(&lines[begin..]).copied().collect();
+    if shown.is_empty() { "; it said nothing".to_owned() } else { format!("; it said: {}", shown.join(" / ")) }
+}
+
+fn is_error(line: &str) -> bool {
+    line.contains(" E ") || line.to_ascii_lowercase().contains("error")
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(PAUSES.1)
+}
+
+/// Waits until something that a program does is done; an error at once if the program ends before.
+pub(crate) fn wait_until_ready(
+    mut program: Option<&mut Program>,
+    engine: EngineKind,
+    within: Duration,
+    interruption: &Interruption,
+    mut look: impl FnMut() -> Result<Readiness, ServerError>,
+) -> Result<(), ServerError> {
+    let begin = Instant::now();
+    let mut pause = PAUSES.0;
+    let mut state;
+    loop {
+        if interruption.is_interrupted() {
+            return Err(ServerError::Interrupted { doing: "waiting for the model to be loaded" });
+        }
+        let end = program.as_mut().and_then(|program| program.end());
+        let readiness = look()?;
+        match (readiness, end) {
+            // Something else may answer at the address of a server that could not begin.
+            (Readiness::Ready, None) => return Ok(()),
+            (Readiness::Ready, Some(end)) if end.success() => return Ok(()),
+            (Readiness::NotYet(found), None) => state = found,
+            (_, Some(_)) => {
+                let how = program.and_then(|program| program.death()).unwrap_or_default();
+                return Err(ServerError::Died { doing: "waiting for the model to be loaded", how });
+            }
+        }
+        if begin.elapsed() >= within {
+            return Err(ServerError::NotReady { engine, waited_s: within.as_secs(), state });
+        }
+        thread::sleep(pause);
+        pause = longer(pause);
+    }
+}
+
+/// The longest time that a server may take to be ready.
+pub(crate) fn ready_within(server: &ServerOptions) -> Duration {
+    server.ready_within_s.map_or(READY_WITHIN, Duration::from_secs)
+}
+
+/// Whether something that is waited for is there.
+pub(crate) enum Readiness {
+    /// It is.
+    Ready,
+    /// It is not, and this is what was found.
+    NotYet(String),
+}
+
+/// A port of this machine that nobody listens on. Somebody may take it before it is used.
+pub(crate) fn free_port() -> Result<u16, ServerError> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    free.map(|address| address.port())
+        .map_err(|source| ServerError::System { doing: "looking for a free port", source })
+}
+
+/// The given program, or the first of these names in PATH and the usual places.
+pub(crate) fn find_program(engine: EngineKind, names: &[&str], given: Option<&Path>) -> Result<PathBuf, ServerError> {
+    if let Some(program) = given {
+        return usable(engine, program);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    places.extend(
+        USUAL_PLACES.map(PathBuf::from).into_iter().filter(|place| !places.contains(place)).collect::<Vec<_>>(),
+    );
+    let found =
+        names.iter().flat_map(|name| places.iter().map(move |place| place.join(name))).find(|file| is_program(file));
+    found.ok_or_else(|| ServerError::NoProgram {
+        engine,
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        places: places.iter().map(|place| place.display().to_string()).collect(),
+    })
+}
+
+fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
+    // A name alone is looked for in PATH by the system.
+    if program.components().count() == 1 || is_program(program) {
+        return Ok(program.to_owned());
+    }
+    let found = match std::fs::metadata(program) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "nothing is there".to_owned(),
+        Err(error) => error.to_string(),
+        Ok(metadata) if metadata.is_dir() => "it is a folder".to_owned(),
+        Ok(_) => "it may not be executed".to_owned(),
+    };
+    Err(ServerError::NotAProgram { engine, found, program: program.to_owned() })
+}
+
+fn is_program(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
