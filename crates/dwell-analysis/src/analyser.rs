@@ -96,7 +96,7 @@ impl Analyser {
         if self.trace_rows > 0 {
             return Err(AnalysisError::LifecycleAfterTrace);
         }
-        let batch = LifecycleBatch::new(batch)?;
+        let Some(batch) = LifecycleBatch::new(batch)? else { return Ok(()) };
         self.kv_lives += batch.rows() as u64;
         if let Collector::Dwell(collector) = &mut self.collector {
             collector.expect_kv_lives();

@@ -6,7 +6,8 @@
 //!
 //! [`Definitions::Dwell`] follows every byte from a store to the last load before the next store of it;
 //! [`Definitions::MrmTrace`] computes the figures that mrm-trace 0.1.23 gives for the same trace. `docs/metrics/` has
-//! a page on each metric. [`validity`] and [`quality`] judge a run as a whole, [`statistics`] several of them.
+//! a page on each metric. [`validity`] and [`quality`] judge a run as a whole, [`statistics`] several of them;
+//! [`memory`] lines up process samples with tokens.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod hash;
 mod histogram;
 mod kv_lives;
 mod lives;
+pub mod memory;
 mod metric;
 pub mod metrics;
 mod mrm_rows;

@@ -142,13 +142,18 @@ pub(crate) struct LifecycleBatch {
 }
 
 impl LifecycleBatch {
-    /// Finds and checks the columns.
-    pub(crate) fn new(batch: &RecordBatch) -> Result<Self, AnalysisError> {
+    /// Finds and checks the columns. None of blocks that a server published: they have no addresses, and no access is
+    /// one to them.
+    pub(crate) fn new(batch: &RecordBatch) -> Result<Option<Self>, AnalysisError> {
+        let rows = batch.num_rows();
+        if rows > 0 && required(batch, LIFECYCLE, "address")?.null_count() == rows {
+            return Ok(None);
+        }
         let numbers = |column| Numbers::new(required(batch, LIFECYCLE, column)?, column);
         let optional = |column| -> Result<_, AnalysisError> {
             batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
-        Ok(Self {
+        Ok(Some(Self {
             addresses: numbers("address")?.without_nulls("address")?,
             writes_ns: numbers("write_ns")?.without_nulls("write_ns")?,
             last_reads_ns: numbers("last_read_ns")?,
@@ -160,7 +165,7 @@ impl LifecycleBatch {
                 .column_by_name("kind")
                 .map(|array| texts(array, "kind", |kind| Ok(kind == Some("k"))))
                 .transpose()?,
-        })
+        }))
     }
 
     pub(crate) fn rows(&self) -> usize {

@@ -42,6 +42,24 @@ pub enum PublishError {
         known: String,
     },
 
+    /// No run is left to compare.
+    #[error("comparing runs found {found_runs} and none to compare ({why})")]
+    NothingToCompare {
+        /// Runs that were found.
+        found_runs: usize,
+        /// Why they are left out, in words.
+        why: String,
+    },
+
+    /// A run that was named has no figures.
+    #[error("comparing runs found one that is {state}, and a finished one was needed: {run:?}")]
+    NotComparable {
+        /// `unfinished` or `failed`, and why.
+        state: String,
+        /// The run.
+        run: PathBuf,
+    },
+
     /// Drawing failed.
     #[error("drawing the figure {figure} failed: {reason}")]
     Drawing {
@@ -102,6 +120,10 @@ impl Hint for PublishError {
             Self::NothingToExport { .. } => {
                 vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
             }
+            Self::NotComparable { run, .. } => {
+                vec![format!("finish a run that was killed with `dwell recover '{}'`", run.display())]
+            }
+            Self::NothingToCompare { .. } => vec!["name a run itself to compare it whatever it was for".to_owned()],
             Self::NoLicence => vec![
                 "name one with `--licence CC-BY-4.0`".to_owned(),
                 "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dwell_events::server::StartKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -93,7 +94,7 @@ pub(crate) fn telling_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey> + Cl
     varying_keys(keys).into_iter().filter(|&place| place != SETUP || is_needed).collect()
 }
 
-fn kv_type(keys: Option<&str>, values: Option<&str>) -> Option<String> {
+pub(crate) fn kv_type(keys: Option<&str>, values: Option<&str>) -> Option<String> {
     match (keys, values) {
         (Some(keys), Some(values)) if keys != values => Some(format!("{keys}/{values}")),
         (keys, values) => keys.or(values).map(str::to_owned),
@@ -116,6 +117,7 @@ fn setup(run: &RunFacts) -> String {
     });
     let setup = json!({
         "engine": metadata.engine,
+        "start": metadata.start.as_deref().unwrap_or(StartKind::AsFound.name()),
         "runtime": metadata.model.as_ref().map(|model| &model.runtime),
         "cpu_model": metadata.host.cpu_model,
         "options": options,

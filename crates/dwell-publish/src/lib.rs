@@ -2,11 +2,16 @@
 //!
 //! [`RunFacts`] is what is read of a run: metadata and figures. [`aggregate`] leaves out the runs that do not count,
 //! groups the others and summarises their figures; [`experiment_figures`] draws them; [`export`] makes a folder that is
-//! ready to be published.
+//! ready to be published. [`compare`] puts the memory and speed of runs side by side.
 
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod compare;
+mod compare_context;
+mod compare_csv;
+mod compare_curve;
+mod compare_figures;
 mod dictionary;
 mod error;
 mod exclusion;
@@ -17,12 +22,16 @@ mod group;
 pub mod metadata;
 pub mod numbers;
 mod summary_csv;
+pub mod text;
 
 pub use aggregate::{Aggregate, AggregateOptions, Group, RegionGroup, aggregate};
+pub use compare::{CompareGroup, CompareKey, CompareSource, Comparison, Spread, compare};
+pub use compare_context::ContextLine;
+pub use compare_figures::{FIGURES, Figure};
 pub use dictionary::{DictionaryEntry, data_dictionary};
 pub use error::PublishError;
 pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{ExportFormat, ExportReport, ExportRequest, export};
 pub use facts::{MetricsLine, RunFacts};
-pub use figures::{experiment_figures, retention_histogram_svg};
+pub use figures::{comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;

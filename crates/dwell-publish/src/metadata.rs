@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::{Validity, ValidityClass};
+use dwell_events::server::ServerFacts;
 use dwell_events::{About, RunKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,6 +50,12 @@ pub struct RunMetadata {
     pub build: Build,
     /// Why the worker failed.
     pub failure: Option<String>,
+    /// What a server said of itself.
+    pub server: Option<ServerFacts>,
+    /// In which state the model was to be when the run began; runs of older versions do not say.
+    pub start: Option<String>,
+    /// Memory per token; runs of older versions do not say.
+    pub memory: Option<MemoryReport>,
 }
 
 /// The machine.
@@ -174,6 +182,11 @@ impl RunMetadata {
     /// Whether it was disturbed.
     pub fn validity_class(&self) -> ValidityClass {
         self.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class)
+    }
+
+    /// How many parameters the model has, if the runtime said.
+    pub(crate) fn model_parameters(&self) -> Option<u64> {
+        self.model.as_ref().map(|model| model.parameters).filter(|&parameters| parameters > 0)
     }
 
     /// A number among the options of the engine.

@@ -9,6 +9,9 @@ pub(super) enum Unit {
     Bytes,
     Share,
     TokensPerSecond,
+    /// From 0, unlike [`Unit::Bytes`].
+    LinearBytes,
+    Tokens,
 }
 
 impl Unit {
@@ -16,20 +19,22 @@ impl Unit {
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Unit::Seconds => numbers::seconds(value),
-            Unit::Bytes => numbers::bytes(value.round() as u64),
+            Unit::Bytes | Unit::LinearBytes => numbers::bytes(value.round() as u64),
             Unit::Share => format!("{value:.3}"),
             Unit::TokensPerSecond => format!("{}/s", numbers::ratio(value)),
+            Unit::Tokens => numbers::count(value.round() as u64),
         }
     }
 
     /// The value of a tick: as short as it can be.
     fn tick_text(self, value: f64) -> String {
         match self {
-            Unit::Seconds | Unit::Bytes => {
+            Unit::Seconds | Unit::Bytes | Unit::LinearBytes => {
                 let text = self.text(value);
                 let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
                 format!("{} {unit}", without_zeros(number))
             }
+            Unit::Tokens => self.text(value),
             Unit::Share | Unit::TokensPerSecond => without_zeros(&format!("{value:.3}")).to_owned(),
         }
     }
@@ -37,6 +42,15 @@ impl Unit {
     /// Distance of ticks on a logarithmic axis, as a factor.
     fn base(self) -> f64 {
         if self == Unit::Bytes { 16.0 } else { 10.0 }
+    }
+
+    /// A distance of ticks that reads well: binary units for bytes.
+    fn nice_step(self, step: f64) -> f64 {
+        if self != Unit::LinearBytes {
+            return nice_step(step);
+        }
+        let unit = 1024f64.powf((step.log2() / 10.0).floor().max(0.0));
+        nice_step(step / unit) * unit
     }
 
     /// Whether values spread over so many magnitudes that the axis is logarithmic.
@@ -92,7 +106,7 @@ impl Axis {
         let step = if self.unit.is_logarithmic() {
             ((self.to - self.from) / TICKS_MAX).ceil().max(1.0)
         } else {
-            nice_step((self.to - self.from) / (TICKS_MAX - 2.0))
+            self.unit.nice_step((self.to - self.from) / (TICKS_MAX - 2.0))
         };
         let count = ((self.to - self.from) / step + 1e-9).floor() as u32;
         let value = |index: u32| {

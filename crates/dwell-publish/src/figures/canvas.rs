@@ -5,6 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
+use crate::text::wrapped;
 
 /// What drawing to memory can say.
 pub(super) type DrawingError = DrawingAreaErrorKind<std::io::Error>;
@@ -135,21 +136,6 @@ pub(super) fn figure(
         canvas.area.present()?;
     }
     Ok(svg)
-}
-
-/// Cuts a text into lines of at most so many characters, between words.
-fn wrapped(text: &str, width_chars: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width_chars => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Colours that people with any kind of colour blindness can tell apart (Okabe and Ito).

@@ -2,9 +2,12 @@
 
 mod axis;
 mod canvas;
+mod compare;
+mod compare_lines;
 mod dots;
 mod experiment;
 mod histogram;
 
+pub use compare::comparison_figures;
 pub use experiment::experiment_figures;
 pub use histogram::retention_histogram_svg;

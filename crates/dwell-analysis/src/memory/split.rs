@@ -1,0 +1,153 @@
+//! What memory is for: weights, KV cache, compute, and what nothing accounts for.
+
+use dwell_events::server::{BufferKind, ReportedBuffer};
+use serde::{Deserialize, Serialize};
+
+use super::growth::SAMPLES_MIN;
+use super::inputs::MemoryInputs;
+use super::kv::{KvFigures, reported_bytes};
+use super::series::{MemoryKind, Series};
+use super::token_times::Counts;
+use super::verdict::VerdictKind;
+use super::{MemoryBasis, MemoryReport};
+
+dwell_events::choices! {
+    /// What memory is for.
+    MemoryPart {
+        /// Weights mapped from their file, as far as they are resident.
+        WeightsMapped = "weights_mapped",
+        /// Weights in memory of their own.
+        WeightsCopied = "weights_copied",
+        /// KV cache.
+        KvCache = "kv_cache",
+        /// Intermediate results.
+        Compute = "compute",
+        /// Other buffers that the runtime reports.
+        Other = "other",
+        /// All the rest: programs and libraries, heaps, what the runtime does not report.
+        Unaccounted = "unaccounted",
+    }
+}
+
+/// One part of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitPart {
+    /// What it is for.
+    pub part: MemoryPart,
+    /// Bytes; fewer than none where the other parts are more than there was.
+    pub bytes: i64,
+    /// How they were obtained.
+    pub basis: MemoryBasis,
+}
+
+/// Memory at one moment. The parts add up to the total.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// The moment, that of a sample.
+    pub time_ns: u64,
+    /// Which memory of the processes the total is of; memory on GPUs is added to it.
+    pub total_kind: MemoryKind,
+    /// The total.
+    pub total_bytes: u64,
+    /// The parts.
+    pub parts: Vec<SplitPart>,
+    /// Whether the parts that are known are more than there was: some of them are not resident, or lie elsewhere.
+    pub is_overfull: bool,
+}
+
+/// PSS where it was sampled often enough while tokens came, for shared pages count once in it; the kernel takes long to
+/// give it, so it has fewer samples than the rest.
+fn total_kind(inputs: &MemoryInputs<'_>) -> MemoryKind {
+    let (first_ns, last_ns) = inputs.tokens.span().unwrap_or((0, u64::MAX));
+    let sampled = inputs.series.of(MemoryKind::Pss).between(first_ns, last_ns).len();
+    if sampled < SAMPLES_MIN { MemoryKind::Rss } else { MemoryKind::Pss }
+}
+
+/// Memory of the processes and on GPUs, over time.
+pub(super) fn totals(inputs: &MemoryInputs<'_>) -> Series {
+    let mut totals = Series::default();
+    for &(time_ns, bytes) in inputs.series.of(total_kind(inputs)).points() {
+        let gpu = inputs.series.of(MemoryKind::Gpu).at(time_ns).map_or(0, |value| value.bytes);
+        totals.push(time_ns, bytes.saturating_add(gpu));
+    }
+    totals
+}
+
+/// What memory was for at a moment of the totals.
+pub(super) fn split(
+    inputs: &MemoryInputs<'_>,
+    (time_ns, total_bytes): (u64, u64),
+    kv: &KvFigures,
+    verdict: VerdictKind,
+    positions: &Counts,
+) -> Split {
+    let has_gpu = !inputs.series.of(MemoryKind::Gpu).points().is_empty();
+    let seen: Vec<&ReportedBuffer> =
+        inputs.buffers.iter().filter(|buffer| has_gpu || is_in_host_memory(&buffer.device)).collect();
+    let reported = |kind| reported_bytes(seen.iter().copied(), kind).map(|bytes| (bytes, MemoryBasis::Reported));
+    let [mapped, copied] = weights(inputs, &seen, time_ns);
+    let is_kv_elsewhere =
+        reported(BufferKind::KvCache).is_none() && reported_bytes(inputs.buffers, BufferKind::KvCache).is_some();
+    let kv_cache = reported(BufferKind::KvCache)
+        .or_else(|| kv_by_theory(kv, verdict, positions.reached_by(time_ns)).filter(|_| !is_kv_elsewhere));
+    let known = [
+        (MemoryPart::WeightsMapped, mapped),
+        (MemoryPart::WeightsCopied, copied),
+        (MemoryPart::KvCache, kv_cache),
+        (MemoryPart::Compute, reported(BufferKind::Compute)),
+        (MemoryPart::Other, reported(BufferKind::Other)),
+    ];
+    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let mut parts: Vec<SplitPart> = known
+        .into_iter()
+        .filter_map(|(part, found)| found.map(|(bytes, basis)| SplitPart { part, bytes: signed(bytes), basis }))
+        .collect();
+    let accounted = parts.iter().map(|part| part.bytes).fold(0, i64::saturating_add);
+    let rest = signed(total_bytes).saturating_sub(accounted);
+    parts.push(SplitPart { part: MemoryPart::Unaccounted, bytes: rest, basis: MemoryBasis::Inferred });
+    Split { time_ns, total_kind: total_kind(inputs), total_bytes, parts, is_overfull: rest < 0 }
+}
+
+type Found = Option<(u64, MemoryBasis)>;
+
+/// Mapped weights, of which no more can be resident than file-backed memory is, and copied ones.
+fn weights(inputs: &MemoryInputs<'_>, seen: &[&ReportedBuffer], time_ns: u64) -> [Found; 2] {
+    let resident_file = inputs.series.of(MemoryKind::File).at(time_ns).map(|value| value.bytes);
+    let resident = |mapped: u64| match resident_file {
+        Some(file) => (mapped.min(file), MemoryBasis::Sampled),
+        None => (mapped, MemoryBasis::Inferred),
+    };
+    let of = |is_mapped| {
+        reported_bytes(seen.iter().copied().filter(|buffer| buffer.is_mapped == is_mapped), BufferKind::Weights)
+    };
+    let is_reported = reported_bytes(inputs.buffers, BufferKind::Weights).is_some();
+    match inputs.weights {
+        _ if is_reported => [of(true).map(resident), of(false).map(|bytes| (bytes, MemoryBasis::Reported))],
+        Some(weights) if weights.is_mapped == Some(true) => [Some(resident(weights.bytes)), None],
+        Some(weights) if weights.is_mapped == Some(false) => [None, Some((weights.bytes, MemoryBasis::Inferred))],
+        _ => [None, None],
+    }
+}
+
+/// The whole cache, unless memory grows with it; then what the tokens so far take.
+fn kv_by_theory(kv: &KvFigures, verdict: VerdictKind, positions: f64) -> Found {
+    let grows = matches!(verdict, VerdictKind::KvGrowthExplained | VerdictKind::UnexplainedGrowth);
+    if !grows {
+        return kv.allocated_bytes.zip(kv.allocated_basis);
+    }
+    let bytes = kv.theory_bytes_per_token? as f64 * positions;
+    Some((bytes.round() as u64, MemoryBasis::Inferred))
+}
+
+/// Whether a device of this name has its memory in that of the processes. Apple's GPUs share it.
+fn is_in_host_memory(device: &str) -> bool {
+    let name = device.to_lowercase();
+    ["cpu", "host", "metal", "blas"].iter().any(|known| name.contains(known))
+}
+
+impl MemoryReport {
+    /// Bytes of a part at the steady state.
+    pub fn steady_part(&self, part: MemoryPart) -> Option<i64> {
+        self.steady.as_ref()?.parts.iter().find(|found| found.part == part).map(|found| found.bytes)
+    }
+}

@@ -1,0 +1,135 @@
+//! Whether the KV cache explains how memory grew.
+
+use serde::{Deserialize, Serialize};
+
+use super::growth::{Growth, GrowthShape};
+
+dwell_events::choices! {
+    /// What the growth of memory is taken for.
+    VerdictKind {
+        /// Memory grew as the KV cache should.
+        KvGrowthExplained = "kv_growth_explained",
+        /// Memory did not grow, and the whole KV cache was there before.
+        Preallocated = "preallocated",
+        /// Memory grew more than the KV cache should: a leak, or another cache.
+        UnexplainedGrowth = "unexplained_growth",
+        /// Memory grew less than the KV cache should, or not at all, and nothing says where the cache is.
+        LessThanTheory = "less_than_theory",
+        /// What the KV cache should have grown cannot be told from the noise.
+        BelowResolution = "below_resolution",
+        /// Too few samples while tokens came, or too few tokens.
+        TooFewSamples = "too_few_samples",
+        /// Nothing says how much the KV cache should grow.
+        NoTheory = "no_theory",
+    }
+}
+
+/// The verdict, with what it was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What the growth is taken for.
+    pub kind: VerdictKind,
+    /// The same in words, with the numbers.
+    pub sentence: String,
+    /// Bytes per token that the KV cache takes by theory.
+    pub theory_bytes_per_token: Option<f64>,
+    /// Bytes per token that memory grew.
+    pub measured_bytes_per_token: Option<f64>,
+    /// Bytes per token that the KV cache does not explain.
+    pub beyond_theory_bytes_per_token: Option<f64>,
+}
+
+/// Where the KV cache was before the first token came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct KvPresence {
+    /// Its buffer, as the runtime says.
+    pub(super) reported_bytes: Option<u64>,
+    /// The whole cache by theory, if memory had room for it.
+    pub(super) fitting_bytes: Option<u64>,
+}
+
+/// Relative difference from theory that counts as none.
+const TOLERANCE: f64 = 0.02;
+/// Share of theory below which memory did not grow.
+const NO_GROWTH_SHARE: f64 = 0.1;
+/// Growth below this many bytes is a matter of single pages.
+const RESOLUTION_BYTES: f64 = 65_536.0;
+/// Growth must exceed the noise by this factor.
+const NOISE_FACTOR: f64 = 4.0;
+
+impl Verdict {
+    pub(super) fn of(growth: Option<&Growth>, theory: Option<u64>, presence: KvPresence) -> Self {
+        let theory = theory.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
+        let (kind, sentence) = match (growth, theory) {
+            (None, _) => (VerdictKind::TooFewSamples, too_few_text()),
+            (Some(growth), None) => (VerdictKind::NoTheory, no_theory_text(growth)),
+            (Some(growth), Some(theory)) => judged(growth, theory, presence),
+        };
+        let measured = growth.map(|growth| growth.bytes_per_token);
+        let beyond = measured.zip(theory).filter(|_| kind == VerdictKind::UnexplainedGrowth);
+        Self {
+            kind,
+            sentence,
+            theory_bytes_per_token: theory,
+            measured_bytes_per_token: measured,
+            beyond_theory_bytes_per_token: beyond.map(|(measured, theory)| measured - theory),
+        }
+    }
+}
+
+fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, String) {
+    let (slope, low, high) = (growth.bytes_per_token, growth.low_bytes_per_token, growth.high_bytes_per_token);
+    let resolution = RESOLUTION_BYTES.max(NOISE_FACTOR * growth.noise_bytes);
+    let (grown, expected) = (slope * growth.tokens, theory * growth.tokens);
+    let facts = format!("memory grew {} per token, the KV cache takes {}", whole(slope), whole(theory));
+    let is_within_tolerance = (slope / theory - 1.0).abs() <= TOLERANCE;
+    if grown.max(expected) < resolution || (low <= 0.0 && high >= theory) {
+        let text = format!(
+            "{facts}, but {} over {:.0} tokens cannot be told from the noise of {} and of single pages",
+            whole(expected),
+            growth.tokens,
+            whole(growth.noise_bytes)
+        );
+        return (VerdictKind::BelowResolution, text);
+    }
+    if growth.shape == GrowthShape::OneBlock && growth.bytes >= NO_GROWTH_SHARE * expected {
+        let text = format!(
+            "memory grew once, by {}, over {:.0} tokens: more tokens are needed to tell when the next block comes",
+            whole(growth.bytes),
+            growth.tokens
+        );
+        return (VerdictKind::TooFewSamples, text);
+    }
+    if is_within_tolerance || (low > 0.0 && (low..=high).contains(&theory)) {
+        return (VerdictKind::KvGrowthExplained, format!("{facts}: the KV cache explains the growth"));
+    }
+    if slope > theory {
+        let text = format!("{facts}: {} per token are a leak or another cache", whole(slope - theory));
+        return (VerdictKind::UnexplainedGrowth, text);
+    }
+    let held = presence
+        .reported_bytes
+        .map(|bytes| (bytes, "reports a buffer of"))
+        .or_else(|| presence.fitting_bytes.map(|bytes| (bytes, "had room before the first token for all")));
+    match held {
+        Some((bytes, how)) if slope < NO_GROWTH_SHARE * theory => {
+            let text = format!("memory did not grow with tokens and the runtime {how} {}", whole(bytes as f64));
+            (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated"))
+        }
+        _ => (VerdictKind::LessThanTheory, format!("{facts}: part of the cache was there before, or is elsewhere")),
+    }
+}
+
+fn too_few_text() -> String {
+    "too few samples between the first and the last token to tell how memory grew".to_owned()
+}
+
+fn no_theory_text(growth: &Growth) -> String {
+    let slope = whole(growth.bytes_per_token);
+    format!("memory grew {slope} per token; nothing says how much the KV cache takes")
+}
+
+/// Whole bytes: a sentence has no need for more.
+fn whole(bytes: f64) -> String {
+    format!("{bytes:.0} bytes")
+}

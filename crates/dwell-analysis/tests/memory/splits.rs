@@ -1,0 +1,140 @@
+use dwell_analysis::memory::{
+    MemoryBasis, MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights,
+};
+use dwell_events::schema::memory::MemoryRow;
+use dwell_events::server::{BufferKind, ReportedBuffer};
+
+use crate::lab::{BEGIN_NS, Lab, MIB, MS, sample, series_of, theory};
+
+fn buffer(kind: BufferKind, device: &str, mib: u64, is_mapped: bool) -> ReportedBuffer {
+    ReportedBuffer { kind, device: device.to_owned(), bytes: mib * MIB, is_mapped }
+}
+
+fn parts(split: &Split) -> Vec<(&'static str, i64, &'static str)> {
+    let mib = |bytes: i64| bytes / MIB as i64;
+    split.parts.iter().map(|part| (part.part.name(), mib(part.bytes), part.basis.name())).collect()
+}
+
+/// 600 tokens with 200 MiB of their own and 90 MiB of a file.
+fn level() -> Lab {
+    let mut lab = Lab::new(600, 25 * MS, |_| 0.0);
+    lab.series = series_of((0..400).map(|index| sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB)));
+    lab
+}
+
+#[test]
+fn reported_buffers_and_the_rest_add_up_to_the_total() {
+    let lab = level();
+    let buffers = [
+        buffer(BufferKind::Weights, "CPU_Mapped", 100, true),
+        buffer(BufferKind::Weights, "CPU_REPACK", 30, false),
+        buffer(BufferKind::KvCache, "CPU", 64, false),
+        buffer(BufferKind::Compute, "CPU", 40, false),
+        buffer(BufferKind::Other, "CPU", 2, false),
+    ];
+    let inputs = MemoryInputs { buffers: &buffers, theory: Some(theory(32_768, 2_048)), ..lab.inputs() };
+    let report = MemoryReport::of(&inputs);
+    let steady = report.steady.as_ref().unwrap();
+    assert_eq!((steady.total_kind, steady.total_bytes), (MemoryKind::Pss, 290 * MIB));
+    let expected = [
+        // Of 100 MiB that are mapped, 90 are resident.
+        ("weights_mapped", 90, "sampled"),
+        ("weights_copied", 30, "reported"),
+        ("kv_cache", 64, "reported"),
+        ("compute", 40, "reported"),
+        ("other", 2, "reported"),
+        ("unaccounted", 64, "inferred"),
+    ];
+    assert_eq!(parts(steady), expected);
+    assert!(!steady.is_overfull);
+    assert_eq!(steady.parts.iter().map(|part| part.bytes).sum::<i64>(), 290 * MIB as i64);
+    assert_eq!(report.steady_part(MemoryPart::KvCache), Some(64 * MIB as i64));
+}
+
+#[test]
+fn without_reports_the_file_and_theory_speak() {
+    let lab = level();
+    let weights = Some(Weights { bytes: 80 * MIB, is_mapped: Some(true) });
+    let inputs = MemoryInputs { weights, theory: Some(theory(32_768, 2_048)), ..lab.inputs() };
+    let report = MemoryReport::of(&inputs);
+    assert_eq!(report.verdict.kind, VerdictKind::Preallocated);
+    let expected = [("weights_mapped", 80, "sampled"), ("kv_cache", 64, "inferred"), ("unaccounted", 146, "inferred")];
+    assert_eq!(parts(report.steady.as_ref().unwrap()), expected);
+    let copied = Some(Weights { bytes: 80 * MIB, is_mapped: Some(false) });
+    let report = MemoryReport::of(&MemoryInputs { weights: copied, ..inputs });
+    assert_eq!(parts(&report.steady.unwrap())[0], ("weights_copied", 80, "inferred"));
+    let unknown = Some(Weights { bytes: 80 * MIB, is_mapped: None });
+    let report = MemoryReport::of(&MemoryInputs { weights: unknown, ..inputs });
+    assert_eq!(parts(&report.steady.unwrap())[0].0, "kv_cache", "nobody knows where the weights are");
+}
+
+#[test]
+fn parts_that_are_more_than_there_is_are_said_to_be() {
+    let lab = level();
+    let report =
+        MemoryReport::of(&MemoryInputs { buffers: &[buffer(BufferKind::KvCache, "CPU", 500, false)], ..lab.inputs() });
+    let steady = report.steady.unwrap();
+    assert_eq!(parts(&steady), [("kv_cache", 500, "reported"), ("unaccounted", -210, "inferred")]);
+    assert!(steady.is_overfull);
+}
+
+#[test]
+fn a_cache_that_grows_is_counted_up_to_the_moment() {
+    let lab = Lab::new(600, 25 * MS, |tokens| 100.0 * MIB as f64 + 65_536.0 * tokens);
+    let report = lab.report(65_536, 4_096);
+    assert_eq!(report.verdict.kind, VerdictKind::KvGrowthExplained);
+    let (steady, peak) = (report.steady.unwrap(), report.peak.unwrap());
+    // The median sample lies in the middle: 300 tokens of 64 KiB are 18.75 MiB.
+    assert_eq!(parts(&steady), [("kv_cache", 18, "inferred"), ("unaccounted", 100, "inferred")]);
+    assert_eq!(peak.total_bytes, 100 * MIB + 600 * 65_536);
+    assert_eq!(parts(&peak), [("kv_cache", 37, "inferred"), ("unaccounted", 100, "inferred")]);
+}
+
+#[test]
+fn buffers_on_a_gpu_count_only_where_its_memory_was_sampled() {
+    let buffers =
+        [buffer(BufferKind::KvCache, "CUDA0", 64, false), buffer(BufferKind::Compute, "CUDA_Host", 10, false)];
+    let mut lab = level();
+    let report =
+        MemoryReport::of(&MemoryInputs { buffers: &buffers, theory: Some(theory(32_768, 2_048)), ..lab.inputs() });
+    assert_eq!(parts(&report.steady.unwrap()), [("compute", 10, "reported"), ("unaccounted", 280, "inferred")]);
+    let row =
+        |index: u64| MemoryRow { gpu_bytes: Some(70 * MIB), ..sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB) };
+    lab.series = series_of((0..400).map(row));
+    let report = MemoryReport::of(&MemoryInputs { buffers: &buffers, ..lab.inputs() });
+    let steady = report.steady.unwrap();
+    assert_eq!(steady.total_bytes, 360 * MIB);
+    let expected = [("kv_cache", 64, "reported"), ("compute", 10, "reported"), ("unaccounted", 286, "inferred")];
+    assert_eq!(parts(&steady), expected);
+}
+
+#[test]
+fn a_share_that_was_seldom_sampled_gives_way_to_resident_memory() {
+    let mut lab = level();
+    let row = |every: u64| {
+        move |index: u64| {
+            let row = sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB);
+            MemoryRow { pss_bytes: index.is_multiple_of(every).then_some(100 * MIB), ..row }
+        }
+    };
+    // 240 samples between the first and the last token.
+    for (every, kind, total_mib) in [(20, MemoryKind::Pss, 100), (40, MemoryKind::Rss, 290)] {
+        lab.series = series_of((0..400).map(row(every)));
+        let steady = MemoryReport::of(&lab.inputs()).steady.unwrap();
+        assert_eq!((steady.total_kind, steady.total_bytes), (kind, total_mib * MIB));
+    }
+}
+
+#[test]
+fn without_samples_there_is_no_split_and_no_zero() {
+    let mut lab = level();
+    lab.series = series_of([]);
+    let report = MemoryReport::of(&MemoryInputs { peak_rss_bytes: Some(7), ..lab.inputs() });
+    assert_eq!((report.samples, report.sample_gap_ns, report.steady, report.peak), (0, None, None, None));
+    assert_eq!((report.peaks.rss_bytes, report.peaks.rss_kernel_bytes), (None, Some(7)));
+    // Samples before the first token only: no steady state, but a peak.
+    lab.series = series_of([sample(BEGIN_NS - 500 * MS, MIB, 0)]);
+    let report = MemoryReport::of(&lab.inputs());
+    assert_eq!((report.steady, report.peak.unwrap().total_bytes), (None, MIB));
+    assert_eq!(MemoryBasis::NAMES, ["exact", "sampled", "inferred", "reported"]);
+}

@@ -1,0 +1,130 @@
+use dwell_analysis::memory::{MemoryBasis, MemoryInputs, MemoryReport, Verdict, VerdictKind};
+use dwell_events::schema::tokens::TokenRow;
+use dwell_events::server::{BufferKind, ReportedBuffer};
+
+use crate::lab::{BEGIN_NS, Lab, MIB, MS, TOKEN_NS, assert_near, noise, theory, times_of, token};
+
+const BASE: f64 = 100.0 * MIB as f64;
+const PER_TOKEN: u64 = 32_768;
+
+fn line(slope: f64) -> Lab {
+    Lab::new(600, 25 * MS, move |tokens| BASE + slope * tokens + 5_000.0 * noise(tokens))
+}
+
+fn verdict(slope: f64, context_length: u64) -> Verdict {
+    line(slope).report(PER_TOKEN, context_length).verdict
+}
+
+#[test]
+fn growth_as_in_theory_is_explained() {
+    let found = verdict(PER_TOKEN as f64, 4_096);
+    assert_eq!(found.kind, VerdictKind::KvGrowthExplained, "{found:?}");
+    assert_eq!((found.theory_bytes_per_token, found.beyond_theory_bytes_per_token), (Some(32_768.0), None));
+    assert!(found.sentence.contains("the KV cache takes 32768 bytes"), "{}", found.sentence);
+    assert_eq!(verdict(1.019 * PER_TOKEN as f64, 4_096).kind, VerdictKind::KvGrowthExplained, "within 2 %");
+    assert_eq!(verdict(0.981 * PER_TOKEN as f64, 4_096).kind, VerdictKind::KvGrowthExplained, "within 2 %");
+}
+
+#[test]
+fn a_leak_beside_the_cache_is_named_with_its_size() {
+    let found = verdict(1.1 * PER_TOKEN as f64, 4_096);
+    assert_eq!(found.kind, VerdictKind::UnexplainedGrowth);
+    assert_near(found.beyond_theory_bytes_per_token.unwrap(), 0.1 * PER_TOKEN as f64, 0.01);
+}
+
+#[test]
+fn no_growth_is_preallocation_where_memory_had_room_for_the_cache_or_a_buffer_is_reported() {
+    // 32 KiB × 2,048 is 64 MiB, and there are 100; 32 KiB × 4,096 is 128 MiB.
+    assert_eq!(verdict(0.0, 2_048).kind, VerdictKind::Preallocated);
+    assert_eq!(verdict(0.0, 4_096).kind, VerdictKind::LessThanTheory);
+    assert_eq!(verdict(0.5 * PER_TOKEN as f64, 2_048).kind, VerdictKind::LessThanTheory);
+    let lab = line(0.0);
+    let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 4_096)), ..lab.inputs() };
+    let report = MemoryReport::of(&MemoryInputs { buffers: &[kv_buffer(128 * MIB)], ..inputs });
+    assert_eq!(report.verdict.kind, VerdictKind::Preallocated);
+    assert_eq!((report.kv.allocated_bytes, report.kv.allocated_basis), (Some(128 * MIB), Some(MemoryBasis::Reported)));
+    // 600 tokens of 4,096.
+    assert_near(report.kv.used_share.unwrap(), 600.0 / 4_096.0, 1e-9);
+    assert_eq!((report.kv.used_basis, report.kv.efficiency), (Some(MemoryBasis::Inferred), None));
+}
+
+#[test]
+fn weights_that_were_copied_are_no_room_for_the_cache() {
+    let lab = line(0.0);
+    let copied = ReportedBuffer { kind: BufferKind::Weights, device: "CPU".into(), bytes: 50 * MIB, is_mapped: false };
+    let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 2_048)), ..lab.inputs() };
+    let verdict_of = |buffers: &[ReportedBuffer]| MemoryReport::of(&MemoryInputs { buffers, ..inputs }).verdict.kind;
+    assert_eq!(verdict_of(&[]), VerdictKind::Preallocated);
+    assert_eq!(verdict_of(std::slice::from_ref(&copied)), VerdictKind::LessThanTheory);
+    assert_eq!(verdict_of(&[ReportedBuffer { is_mapped: true, ..copied }]), VerdictKind::Preallocated);
+}
+
+#[test]
+fn growth_in_blocks_is_explained_too() {
+    let blocks = Lab::new(2_000, 20 * MS, |tokens| BASE + 256.0 * PER_TOKEN as f64 * (tokens / 256.0).floor());
+    let report = blocks.report(PER_TOKEN, 4_096);
+    assert_eq!(report.verdict.kind, VerdictKind::KvGrowthExplained, "{:?}", report.growth);
+    assert_near(report.kv.measured_bytes_per_token.unwrap(), PER_TOKEN as f64, 0.02);
+    assert_eq!(report.kv.measured_basis, Some(MemoryBasis::Sampled));
+    assert_near(report.kv.efficiency.unwrap(), 1.0, 0.02);
+}
+
+#[test]
+fn one_block_is_not_enough_to_tell() {
+    let once = Lab::new(400, 20 * MS, |tokens| BASE + if tokens > 200.0 { 256.0 * PER_TOKEN as f64 } else { 0.0 });
+    assert_eq!(once.report(PER_TOKEN, 4_096).verdict.kind, VerdictKind::TooFewSamples);
+    // A small allocation is none of the cache's.
+    let small = Lab::new(400, 20 * MS, |tokens| BASE + if tokens > 200.0 { 100_000.0 } else { 0.0 });
+    assert_eq!(small.report(PER_TOKEN, 2_048).verdict.kind, VerdictKind::Preallocated);
+}
+
+#[test]
+fn what_pages_and_noise_hide_is_not_judged() {
+    // 64 bytes × 600 tokens are ten pages.
+    assert_eq!(line(64.0).report(64, 4_096).verdict.kind, VerdictKind::BelowResolution);
+    let noisy = Lab::new(600, 25 * MS, |tokens| BASE + 30e6 * noise(tokens));
+    assert_eq!(noisy.report(PER_TOKEN, 2_048).verdict.kind, VerdictKind::BelowResolution);
+    // Far more growth than theory is seen however little theory asks for.
+    assert_eq!(line(20_000.0).report(64, 4_096).verdict.kind, VerdictKind::UnexplainedGrowth);
+}
+
+#[test]
+fn without_samples_or_theory_there_is_no_judgement() {
+    let lab = Lab::new(600, 5_000 * MS, |_| BASE);
+    assert_eq!(lab.report(PER_TOKEN, 2_048).verdict.kind, VerdictKind::TooFewSamples);
+    let report = MemoryReport::of(&line(PER_TOKEN as f64).inputs());
+    assert_eq!(report.verdict.kind, VerdictKind::NoTheory);
+    assert_near(report.verdict.measured_bytes_per_token.unwrap(), PER_TOKEN as f64, 0.01);
+    assert_eq!((report.kv.efficiency, report.verdict.theory_bytes_per_token), (None, None));
+}
+
+#[test]
+fn traced_cells_say_exactly_what_a_token_takes() {
+    let lab = line(0.0);
+    let cells =
+        |index: u64| TokenRow { kv_bytes: Some((20 + index) * PER_TOKEN), ..token(index, BEGIN_NS + index * TOKEN_NS) };
+    let tokens = times_of((0..600).map(cells));
+    let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 2_048)), tokens: &tokens, ..lab.inputs() };
+    let kv = MemoryReport::of(&MemoryInputs { is_traced: true, ..inputs }).kv;
+    assert_eq!((kv.measured_bytes_per_token, kv.measured_basis), (Some(32_768.0), Some(MemoryBasis::Exact)));
+    assert_eq!((kv.efficiency, kv.used_bytes), (Some(1.0), Some(619 * PER_TOKEN)));
+    assert_near(kv.used_share.unwrap(), 619.0 / 2_048.0, 1e-12);
+    assert_eq!(MemoryReport::of(&inputs).kv.measured_bytes_per_token, None, "what is not traced is not believed");
+}
+
+#[test]
+fn sequences_side_by_side_share_their_steps() {
+    let lab = line(0.0);
+    let row = |index: u64| {
+        let (step, sequence) = (index / 4, index % 4);
+        let kv_bytes = Some((80 + 4 * step) * 1_000);
+        TokenRow { step: step as u32, sequence: sequence as i32, kv_bytes, ..token(index, BEGIN_NS + index * 1_000) }
+    };
+    let tokens = times_of((0..400).map(row));
+    let inputs = MemoryInputs { theory: Some(theory(1_000, 4_096)), tokens: &tokens, is_traced: true, ..lab.inputs() };
+    assert_eq!(MemoryReport::of(&inputs).kv.measured_bytes_per_token, Some(1_000.0));
+}
+
+fn kv_buffer(bytes: u64) -> ReportedBuffer {
+    ReportedBuffer { kind: BufferKind::KvCache, device: "CPU".to_owned(), bytes, is_mapped: false }
+}

@@ -1,0 +1,63 @@
+//! `dwell compare`: memory, speed and times of runs side by side.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use dwell_publish::{CompareSource, Comparison, compare, comparison_figures};
+use dwell_store::{TreeKind, tree_kind, write_bytes_atomically, write_json_atomically};
+
+use super::analyse_tree::read_runs;
+use crate::args::CompareArgs;
+use crate::compare_text;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::output::{print_result, say};
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let (sources, has_unreadable) = read_sources(&args.paths)?;
+    let comparison = compare(&sources).map_err(hinted)?;
+    for warning in &comparison.warnings {
+        say(format_args!("warning: {warning}\n"));
+    }
+    if let Some(output) = &args.output {
+        write_files(&comparison, output)?;
+    }
+    if args.json {
+        super::print_json(&comparison)?;
+    } else {
+        print_result(&compare_text::comparison(&comparison))?;
+    }
+    Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// The runs at all paths, each once, and whether some below a folder could not be read.
+fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSource>, bool)> {
+    let (mut sources, mut has_unreadable) = (Vec::new(), false);
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        let is_named = tree_kind(path).map_err(hinted)? == TreeKind::Run;
+        let found = read_runs(path)?;
+        if is_named && found.has_unreadable {
+            return Err(Failure::new(format!("comparing runs could not read one that was named: {path:?}"))
+                .hint(format!("see what is wrong with it with `dwell verify '{}'`", path.display()))
+                .into());
+        }
+        has_unreadable |= found.has_unreadable;
+        let new = found.facts.into_iter().filter(|facts| seen.insert(facts.path.clone()));
+        sources.extend(new.map(|facts| CompareSource { facts, is_named }));
+    }
+    Ok((sources, has_unreadable))
+}
+
+fn write_files(comparison: &Comparison, output: &Path) -> anyhow::Result<()> {
+    let figures = output.join("figures");
+    std::fs::create_dir_all(&figures)
+        .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {figures:?}")))?;
+    write_bytes_atomically(&output.join("compare.csv"), comparison.compare_csv().as_bytes()).map_err(hinted)?;
+    write_bytes_atomically(&output.join("context.csv"), comparison.context_csv().as_bytes()).map_err(hinted)?;
+    write_json_atomically(&output.join("compare.json"), comparison).map_err(hinted)?;
+    for (name, svg) in comparison_figures(comparison).map_err(hinted)? {
+        write_bytes_atomically(&figures.join(name), svg.as_bytes()).map_err(hinted)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Runs side by side, for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dwell_publish::text::wrapped;
+use dwell_publish::{CompareGroup, Comparison, ContextLine, FIGURES, Spread, exclusions_text};
+
+use crate::format::{bytes, counted, or_dash, ratio, seconds, table, totals};
+
+/// Widest line of a table.
+const WIDTH_MAX: usize = 100;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The whole comparison: a column per configuration, in as many tables as fit below each other.
+pub(crate) fn comparison(comparison: &Comparison) -> String {
+    let columns: Vec<Vec<String>> = comparison.groups.iter().map(|group| column(comparison, group)).collect();
+    let names = row_names(comparison);
+    // A row in which no configuration has anything says nothing.
+    let is_shown = |row: &usize| columns.iter().any(|column| column[*row] != "–" && !column[*row].is_empty());
+    let shown: Vec<usize> = (0..names.len()).filter(is_shown).collect();
+    let pick = |cells: &[String]| shown.iter().map(|&row| cells[row].clone()).collect::<Vec<String>>();
+    let names = pick(&names);
+    let columns: Vec<Vec<String>> = columns.iter().map(|cells| pick(cells)).collect();
+    let tables: Vec<String> = fitting(&names, &columns).into_iter().map(|chunk| lines(&names, chunk)).collect();
+    let mut text = tables.join("\n");
+    text.push_str(&verdicts(comparison));
+    text.push_str(&context_table(&comparison.context_lines));
+    text.push_str(&notes(comparison));
+    text
+}
+
+fn row_names(comparison: &Comparison) -> Vec<String> {
+    let kinds: BTreeSet<&str> =
+        comparison.groups.iter().flat_map(|group| &group.total_kinds).map(String::as_str).collect();
+    let kind = kinds.into_iter().collect::<Vec<_>>().join(", ").to_uppercase();
+    let label = |figure: &dwell_publish::Figure| match figure.name {
+        "peak_bytes" | "steady_bytes" if !kind.is_empty() => format!("{} ({kind})", figure.label),
+        _ => figure.label.to_owned(),
+    };
+    let keys = ["engine", "model", "KV type", "context", "start", "setup", "runs"].map(str::to_owned);
+    keys.into_iter().chain(FIGURES.iter().map(label)).chain(["verdict".to_owned()]).collect()
+}
+
+fn column(comparison: &Comparison, group: &CompareGroup) -> Vec<String> {
+    let key = &group.key;
+    let keys = [
+        key.engine.clone(),
+        shortened(&key.model_id),
+        or_dash(key.kv_type.clone(), |name| name),
+        or_dash(key.context_length, |length| length.to_string()),
+        or_dash(key.start.clone(), |name| name),
+        comparison.setup_of(group),
+        group.run_ids.len().to_string(),
+    ];
+    let figures =
+        FIGURES.iter().map(|figure| or_dash(group.figures.get(figure.name), |spread| cell(figure.name, spread)));
+    keys.into_iter().chain(figures).chain([classes(&group.verdicts)]).collect()
+}
+
+/// Names of models can be longer than a column.
+fn shortened(name: &str) -> String {
+    const CHARS_MAX: usize = 28;
+    match name.chars().count() {
+        0..=CHARS_MAX => name.to_owned(),
+        _ => name.chars().take(CHARS_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+/// `12.3 ms`, of several runs with the smallest and largest: `12.3 ms (11.0–15.2)`.
+fn cell(name: &str, spread: &Spread) -> String {
+    let median = figure(name, spread.median);
+    if spread.n < 2 || spread.min == spread.max {
+        return median;
+    }
+    format!("{median} ({}–{})", figure(name, spread.min), figure(name, spread.max))
+}
+
+/// A figure in the unit that its name ends with.
+fn figure(name: &str, value: f64) -> String {
+    let signed = |text: fn(f64) -> String| if value < 0.0 { format!("−{}", text(-value)) } else { text(value) };
+    match name {
+        name if name.ends_with("_tokens_per_s") => signed(ratio),
+        name if name.ends_with("_s") => signed(seconds),
+        name if name.contains("bytes") => signed(|value| bytes(value.round() as u64)),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// `preallocated`, or `2 preallocated, 1 below_resolution` if runs disagree.
+fn classes(counts: &BTreeMap<String, usize>) -> String {
+    match counts.keys().next() {
+        None => "–".to_owned(),
+        Some(only) if counts.len() == 1 => only.clone(),
+        _ => totals(&counts.iter().map(|(class, count)| (*count as u64, class.as_str())).collect::<Vec<_>>()),
+    }
+}
+
+/// As many columns beside each other as fit, and one at least.
+fn fitting<'a>(names: &[String], columns: &'a [Vec<String>]) -> Vec<&'a [Vec<String>]> {
+    let width = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let (mut chunks, mut from, mut used) = (Vec::new(), 0, width(names));
+    for (place, cells) in columns.iter().enumerate() {
+        let needed = GAP + width(cells);
+        if place > from && used + needed > WIDTH_MAX {
+            chunks.push(&columns[from..place]);
+            (from, used) = (place, width(names));
+        }
+        used += needed;
+    }
+    chunks.push(&columns[from..]);
+    chunks
+}
+
+fn lines(names: &[String], columns: &[Vec<String>]) -> String {
+    let line = |(row, name): (usize, &String)| {
+        std::iter::once(name.clone()).chain(columns.iter().map(|column| column[row].clone())).collect::<Vec<String>>()
+    };
+    table(&names.iter().enumerate().map(line).collect::<Vec<_>>())
+}
+
+/// What each verdict was made from.
+fn verdicts(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for group in &comparison.groups {
+        for sentence in &group.sentences {
+            let lines = wrapped(&format!("{}: {sentence}", comparison.label_of(group)), WIDTH_MAX - GAP);
+            text.push_str(&format!("\n{}", lines.join("\n  ")));
+        }
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+fn context_table(context_lines: &[ContextLine]) -> String {
+    if context_lines.is_empty() {
+        return String::new();
+    }
+    let header = ["memory over context length", "contexts", "runs", "per position", "theory", "ratio"];
+    let mut cells = vec![header.map(str::to_owned).to_vec()];
+    cells.extend(context_lines.iter().map(|line| {
+        let kv_type = line.kv_type.as_deref().unwrap_or("–");
+        let compute = if line.is_without_compute { " − compute" } else { "" };
+        vec![
+            format!("{} {} {kv_type} ({}{compute})", line.engine, shortened(&line.model_id), line.memory.name()),
+            line.context_lengths.to_string(),
+            line.points.len().to_string(),
+            figure("bytes", line.bytes_per_token),
+            or_dash(line.theory_bytes_per_token, |value| figure("bytes", value)),
+            or_dash(line.measured_by_theory, |value| format!("{value:.3}")),
+        ]
+    }));
+    format!("\n{}", table(&cells))
+}
+
+fn notes(comparison: &Comparison) -> String {
+    let mut text = String::from("\n");
+    let runs: usize = comparison.groups.iter().map(|group| group.run_ids.len()).sum();
+    let groups = counted(comparison.groups.len() as u64, "configuration");
+    text.push_str(&format!("{} in {groups}", counted(runs as u64, "run")));
+    if comparison.groups.iter().any(|group| group.run_ids.len() > 1) {
+        text.push_str("; medians, with the smallest and largest of repetitions");
+    }
+    if !comparison.excluded.is_empty() {
+        text.push_str(&format!("; {}", exclusions_text(&comparison.excluded)));
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,255 @@
+//! Runs side by side: memory, speed and times of every configuration, its repetitions together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::PublishError;
+use crate::compare_context::{ContextLine, context_lines};
+use crate::compare_figures::FIGURES;
+use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
+use crate::facts::RunFacts;
+use crate::group::{GroupKey, kv_type, telling_keys};
+
+/// Reasons for which a run in a folder still counts here; they are stated. Memory is what it is on a busy machine too.
+const TAKEN_IN: [ExclusionReason; 2] = [ExclusionReason::QualityFail, ExclusionReason::Contaminated];
+/// Places of the keys that every table has anyway: model, context length, type of the cache.
+const SHOWN_KEYS: [usize; 3] = [0, 1, 4];
+
+/// A run to compare.
+#[derive(Clone, Debug)]
+pub struct CompareSource {
+    /// What is known of it.
+    pub facts: RunFacts,
+    /// Whether it was named itself rather than found in a folder.
+    pub is_named: bool,
+}
+
+/// What makes runs the same configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct CompareKey {
+    /// Name of the engine.
+    pub engine: String,
+    /// The model.
+    pub model_id: String,
+    /// Type of keys and values; `k/v` if they differ.
+    pub kv_type: Option<String>,
+    /// Positions in the KV cache, over all sequences.
+    pub context_length: Option<u64>,
+    /// `cold`, `page_cache` or `warm`.
+    pub start: Option<String>,
+    /// All else.
+    pub setup: GroupKey,
+}
+
+/// A figure over repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Runs that have the figure.
+    pub n: usize,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Runs of one configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompareGroup {
+    /// What they have in common.
+    pub key: CompareKey,
+    /// The runs.
+    pub run_ids: Vec<String>,
+    /// Their directories.
+    pub paths: Vec<PathBuf>,
+    /// Figures by the names in [`FIGURES`]; one that no run has is left out.
+    pub figures: BTreeMap<&'static str, Spread>,
+    /// How many runs gave each verdict on the growth of memory.
+    pub verdicts: BTreeMap<String, usize>,
+    /// The verdicts in words, without repetition.
+    pub sentences: BTreeSet<String>,
+    /// Which memory totals are of: `pss`, `rss`.
+    pub total_kinds: BTreeSet<String>,
+    /// How bytes per token were measured.
+    pub measured_bases: BTreeSet<String>,
+}
+
+/// Runs side by side.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Configurations, by engine, model, type of the cache and context length.
+    pub groups: Vec<CompareGroup>,
+    /// Memory over context lengths, where there are several.
+    pub context_lines: Vec<ContextLine>,
+    /// What to think of when reading it.
+    pub warnings: Vec<String>,
+    /// Runs in folders that do not count.
+    pub excluded: Vec<Exclusion>,
+}
+
+impl Spread {
+    /// The spread of finite samples; none without.
+    pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut samples: Vec<f64> = samples.into_iter().filter(|sample| sample.is_finite()).collect();
+        samples.sort_by(f64::total_cmp);
+        let (min, max) = (*samples.first()?, *samples.last()?);
+        let middle = samples.len() / 2;
+        let median =
+            if samples.len() % 2 == 1 { samples[middle] } else { (samples[middle - 1] + samples[middle]) / 2.0 };
+        Some(Self { n: samples.len(), median, min, max })
+    }
+}
+
+impl CompareKey {
+    /// The key of a run. What a server says of itself counts more than what it was asked for.
+    pub fn of(run: &RunFacts) -> Self {
+        let metadata = &run.metadata;
+        let server = metadata.server.as_ref();
+        // Options were not given to a server that dwell did not start.
+        let is_asked = server.is_none_or(|server| server.is_started_here);
+        let told = server.and_then(|server| kv_type(server.kv_type_k.as_deref(), server.kv_type_v.as_deref()));
+        let setup = GroupKey::of(run);
+        let cells =
+            server.and_then(|server| Some(u64::from(server.context_length?) * u64::from(server.slots.unwrap_or(1))));
+        Self {
+            engine: metadata.engine.clone(),
+            model_id: metadata.model_id.clone(),
+            kv_type: told.or_else(|| setup.kv_type.clone().filter(|_| is_asked)),
+            context_length: cells.or(setup.context_length.filter(|_| is_asked)),
+            start: metadata.memory.as_ref().and_then(|memory| memory.start_name.clone()),
+            setup,
+        }
+    }
+}
+
+impl CompareGroup {
+    fn of(key: CompareKey, runs: &[&RunFacts]) -> Self {
+        let memories = || runs.iter().filter_map(|run| run.metadata.memory.as_ref());
+        let mut verdicts = BTreeMap::new();
+        for memory in memories() {
+            *verdicts.entry(memory.verdict.kind.name().to_owned()).or_default() += 1;
+        }
+        let splits = memories().filter_map(|memory| memory.steady.as_ref().or(memory.peak.as_ref()));
+        Self {
+            key,
+            run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
+            paths: runs.iter().map(|run| run.path.clone()).collect(),
+            figures: FIGURES
+                .iter()
+                .filter_map(|figure| Some((figure.name, Spread::of(runs.iter().filter_map(|run| (figure.of)(run)))?)))
+                .collect(),
+            verdicts,
+            sentences: memories().map(|memory| memory.verdict.sentence.clone()).collect(),
+            total_kinds: splits.map(|split| split.total_kind.name().to_owned()).collect(),
+            measured_bases: memories()
+                .filter_map(|memory| memory.kv.measured_basis.map(|basis| basis.name().to_owned()))
+                .collect(),
+        }
+    }
+}
+
+impl Comparison {
+    /// What sets a group apart beside engine, model, type of the cache, context length and start; often nothing.
+    pub fn setup_of(&self, group: &CompareGroup) -> String {
+        let same_but_setup = self.groups.iter().filter(|other| other.is_told_apart_by_setup(group));
+        let keys: Vec<&GroupKey> = same_but_setup.map(|group| &group.key.setup).collect();
+        let places = telling_keys(keys.iter().copied());
+        let places: Vec<usize> = places.into_iter().filter(|place| !SHOWN_KEYS.contains(place)).collect();
+        group.key.setup.words(&places)
+    }
+
+    /// A group in a few words: `llama_server · f16 · context 4096`, with the model if there are several.
+    pub fn label_of(&self, group: &CompareGroup) -> String {
+        let key = &group.key;
+        let models: BTreeSet<&str> = self.groups.iter().map(|group| group.key.model_id.as_str()).collect();
+        let starts: BTreeSet<&Option<String>> = self.groups.iter().map(|group| &group.key.start).collect();
+        let parts = [
+            Some(key.engine.clone()),
+            (models.len() > 1).then(|| key.model_id.clone()),
+            key.kv_type.clone(),
+            key.context_length.map(|length| format!("context {length}")),
+            key.start.clone().filter(|_| starts.len() > 1),
+            Some(self.setup_of(group)).filter(|text| !text.is_empty()),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl CompareGroup {
+    fn is_told_apart_by_setup(&self, other: &CompareGroup) -> bool {
+        let shown = |key: &CompareKey| CompareKey { setup: GroupKey::default(), ..key.clone() };
+        shown(&self.key) == shown(&other.key)
+    }
+}
+
+/// Puts runs side by side.
+///
+/// A run that was named must be finished. Of those found in folders, only runs that count are taken.
+pub fn compare(sources: &[CompareSource]) -> Result<Comparison, PublishError> {
+    let mut excluded = Vec::new();
+    let mut groups: BTreeMap<CompareKey, Vec<&RunFacts>> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for CompareSource { facts, is_named } in sources {
+        match exclusion_of(facts, &[]) {
+            Some(exclusion) if *is_named => {
+                refuse_without_figures(&exclusion, facts)?;
+                warnings.push(warning_of(&exclusion));
+            }
+            Some(exclusion) if TAKEN_IN.contains(&exclusion.reason) => warnings.push(warning_of(&exclusion)),
+            Some(exclusion) => {
+                excluded.push(exclusion);
+                continue;
+            }
+            None => {}
+        }
+        groups.entry(CompareKey::of(facts)).or_default().push(facts);
+    }
+    if groups.is_empty() {
+        return Err(PublishError::NothingToCompare { found_runs: sources.len(), why: exclusions_text(&excluded) });
+    }
+    warnings.extend(general_warnings(&groups));
+    let context_lines = context_lines(&groups);
+    let groups = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs)).collect();
+    Ok(Comparison { groups, context_lines, warnings, excluded })
+}
+
+fn refuse_without_figures(exclusion: &Exclusion, run: &RunFacts) -> Result<(), PublishError> {
+    if !matches!(exclusion.reason, ExclusionReason::Unfinished | ExclusionReason::Failed) {
+        return Ok(());
+    }
+    let detail = if exclusion.detail.is_empty() { String::new() } else { format!(" ({})", exclusion.detail) };
+    let state = format!("{}{detail}", exclusion.reason.words());
+    Err(PublishError::NotComparable { state, run: run.path.clone() })
+}
+
+fn warning_of(exclusion: &Exclusion) -> String {
+    let Exclusion { run_id, reason, detail, .. } = exclusion;
+    let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
+    format!("run {run_id} is in, though it is {}{detail}", reason.words())
+}
+
+fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunFacts>>) -> Vec<String> {
+    let words = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    let models: BTreeSet<&str> = groups.keys().map(|key| key.model_id.as_str()).collect();
+    let runs = || groups.values().flatten();
+    let machines: BTreeSet<&str> = runs().filter_map(|run| run.metadata.host.cpu_model.as_deref()).collect();
+    let silent: BTreeSet<&str> =
+        runs().filter(|run| run.metadata.memory.is_none()).map(|run| run.metadata.run_id.as_str()).collect();
+    let mut warnings = Vec::new();
+    let sizes: BTreeSet<Option<u64>> = runs().map(|run| run.metadata.model_parameters()).collect();
+    // The same model has other names on other runtimes.
+    let are_alike = sizes.len() == 1 && !sizes.contains(&None);
+    if models.len() > 1 && !are_alike {
+        warnings.push(format!("runs are of different models: {}", words(models)));
+    }
+    if machines.len() > 1 {
+        warnings.push(format!("runs are of different machines: {}", words(machines)));
+    }
+    if !silent.is_empty() {
+        warnings.push(format!("runs that say nothing of memory per token: {}", words(silent)));
+    }
+    warnings
+}

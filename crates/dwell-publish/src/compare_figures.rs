@@ -1,0 +1,101 @@
+//! The figures by which runs are compared.
+
+use dwell_analysis::memory::{MemoryPart, MemoryReport};
+
+use crate::facts::RunFacts;
+
+/// A figure of a run.
+pub struct Figure {
+    /// Its name, with its unit; columns of `compare.csv` begin with it.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub label: &'static str,
+    /// The figure of a run; none if the run does not say.
+    pub of: fn(&RunFacts) -> Option<f64>,
+}
+
+/// Every figure, in the order of the table.
+pub const FIGURES: [Figure; 20] = [
+    Figure { name: "load_s", label: "load time", of: |run| seconds(memory(run)?.timings.load_ns? as f64) },
+    Figure {
+        name: "time_to_first_token_s",
+        label: "time to first token",
+        of: |run| seconds(memory(run)?.timings.time_to_first_token_ns?),
+    },
+    Figure {
+        name: "inter_token_p50_s",
+        label: "between tokens p50",
+        of: |run| seconds(memory(run)?.timings.inter_token_p50_ns?),
+    },
+    Figure {
+        name: "inter_token_p99_s",
+        label: "between tokens p99",
+        of: |run| seconds(memory(run)?.timings.inter_token_p99_ns?),
+    },
+    Figure {
+        name: "prompt_tokens_per_s",
+        label: "prompt tokens/s",
+        of: |run| run.metadata.generation?.prompt_tokens_per_s,
+    },
+    Figure {
+        name: "decode_tokens_per_s",
+        label: "decode tokens/s",
+        of: |run| run.metadata.generation?.decode_tokens_per_s,
+    },
+    Figure {
+        name: "client_decode_tokens_per_s",
+        label: "decode tokens/s, as they came",
+        of: |run| memory(run)?.timings.client.decode_tokens_per_s,
+    },
+    Figure { name: "peak_bytes", label: "peak memory", of: |run| Some(memory(run)?.peak.as_ref()?.total_bytes as f64) },
+    Figure {
+        name: "steady_bytes",
+        label: "steady memory",
+        of: |run| Some(memory(run)?.steady.as_ref()?.total_bytes as f64),
+    },
+    Figure { name: "steady_weights_bytes", label: "  weights", of: weights },
+    Figure { name: "steady_kv_cache_bytes", label: "  KV cache", of: |run| part(run, MemoryPart::KvCache) },
+    Figure { name: "steady_compute_bytes", label: "  compute", of: |run| part(run, MemoryPart::Compute) },
+    Figure { name: "steady_unaccounted_bytes", label: "  unaccounted", of: |run| part(run, MemoryPart::Unaccounted) },
+    Figure {
+        name: "kv_theory_bytes_per_token",
+        label: "KV per token, theory",
+        of: |run| Some(memory(run)?.kv.theory_bytes_per_token? as f64),
+    },
+    Figure {
+        name: "kv_measured_bytes_per_token",
+        label: "KV per token, measured",
+        of: |run| memory(run)?.kv.measured_bytes_per_token,
+    },
+    Figure {
+        name: "growth_bytes_per_token",
+        label: "growth per token",
+        of: |run| memory(run)?.verdict.measured_bytes_per_token,
+    },
+    Figure { name: "efficiency", label: "efficiency (theory/measured)", of: |run| memory(run)?.kv.efficiency },
+    Figure {
+        name: "kv_allocated_bytes",
+        label: "KV allocated",
+        of: |run| Some(memory(run)?.kv.allocated_bytes? as f64),
+    },
+    Figure { name: "kv_used_bytes", label: "KV used", of: |run| Some(memory(run)?.kv.used_bytes? as f64) },
+    Figure { name: "kv_used_share", label: "KV used/allocated", of: |run| memory(run)?.kv.used_share },
+];
+
+fn memory(run: &RunFacts) -> Option<&MemoryReport> {
+    run.metadata.memory.as_ref()
+}
+
+fn seconds(ns: f64) -> Option<f64> {
+    Some(ns / 1e9)
+}
+
+fn part(run: &RunFacts, part: MemoryPart) -> Option<f64> {
+    memory(run)?.steady_part(part).map(|bytes| bytes as f64)
+}
+
+/// Mapped and copied weights; none if neither is known.
+fn weights(run: &RunFacts) -> Option<f64> {
+    let parts = [MemoryPart::WeightsMapped, MemoryPart::WeightsCopied].map(|kind| part(run, kind));
+    parts.into_iter().flatten().reduce(|mapped, copied| mapped + copied)
+}

@@ -1,0 +1,233 @@
+//! Runs side by side: groups, spreads, context lengths and figures of runs whose memory is known.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use dwell_analysis::memory::{KvTheory, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
+use dwell_events::schema::Table;
+use dwell_events::schema::memory::MemoryRow;
+use dwell_events::schema::tokens::{self, TokenRow};
+use dwell_events::server::{BufferKind, ReportedBuffer};
+use dwell_publish::{CompareSource, Comparison, PublishError, RunFacts, Spread, compare, comparison_figures};
+use dwell_store::TableWriter;
+use serde_json::{Value, json};
+
+const MS: u64 = 1_000_000;
+const MIB: u64 = 1 << 20;
+const PER_TOKEN: u64 = 24_576;
+
+/// Memory of a run with a preallocated cache: a base, the cache and a compute buffer that grows with the context.
+fn memory(context_length: u64, base_mib: u64) -> MemoryReport {
+    let compute = 2_048 * context_length;
+    let anon_bytes = base_mib * MIB + PER_TOKEN * context_length + compute;
+    let mut series = MemorySeries::default();
+    (0..200).for_each(|index| {
+        let row = MemoryRow { timestamp_ns: index * 10 * MS, rss_bytes: anon_bytes, ..MemoryRow::default() };
+        series.push(&MemoryRow { pss_bytes: Some(anon_bytes), anon_bytes: Some(anon_bytes), ..row });
+    });
+    let mut times = TokenTimes::default();
+    token_rows().iter().for_each(|row| times.push(row));
+    let buffers =
+        [ReportedBuffer { kind: BufferKind::Compute, device: "CPU".into(), bytes: compute, is_mapped: false }];
+    MemoryReport::of(&MemoryInputs {
+        series: &series,
+        tokens: &times,
+        phases: &[],
+        requests: &[],
+        buffers: &buffers,
+        weights: None,
+        theory: Some(KvTheory {
+            bytes_per_token: PER_TOKEN,
+            cache_bytes: Some(PER_TOKEN * context_length),
+            basis: MemoryBasis::Exact,
+        }),
+        start: StartFacts::default(),
+        peak_rss_bytes: None,
+        is_traced: false,
+    })
+}
+
+fn token_rows() -> Vec<TokenRow> {
+    let row = |index: u32| TokenRow {
+        token_index: index,
+        step: index,
+        sequence: 0,
+        position: None,
+        token_id: None,
+        text: "a".to_owned(),
+        is_generated: true,
+        begin_ns: 0,
+        end_ns: (500 + 10 * u64::from(index)) * MS,
+        rss_bytes: Some(u64::from(index) * MIB),
+        kv_bytes: None,
+        pss_bytes: Some(u64::from(index) * MIB),
+        anon_bytes: None,
+        gpu_bytes: None,
+    };
+    (0..100).map(row).collect()
+}
+
+/// A run of this engine and context length.
+fn run(run_id: &str, engine: &str, context_length: u64, speed: f64) -> CompareSource {
+    let memory = serde_json::to_value(memory(context_length, 50)).unwrap();
+    let metadata = json!({
+        "run_id": run_id, "model_id": "tiny", "state": "complete", "engine": engine,
+        "options": {"context_length": context_length, "kv_type_k": "f16", "kv_type_v": "f16"},
+        "generation": {"decode_tokens_per_s": speed},
+        "memory": memory,
+    });
+    source(metadata, false)
+}
+
+fn source(metadata: Value, is_named: bool) -> CompareSource {
+    let facts = RunFacts { metadata: serde_json::from_value(metadata).unwrap(), ..RunFacts::default() };
+    CompareSource { facts, is_named }
+}
+
+fn study() -> Comparison {
+    let runs = [
+        run("a", "llama_cpp", 1_024, 10.0),
+        run("b", "llama_cpp", 1_024, 14.0),
+        run("c", "llama_cpp", 1_024, 11.0),
+        run("d", "llama_cpp", 4_096, 9.0),
+        run("e", "ollama", 1_024, 8.0),
+    ];
+    compare(&runs).unwrap()
+}
+
+#[test]
+fn repetitions_are_one_configuration_with_its_median_and_ends() {
+    let found = study();
+    let labels: Vec<String> = found.groups.iter().map(|group| found.label_of(group)).collect();
+    let expected = ["llama_cpp · f16 · context 1024", "llama_cpp · f16 · context 4096", "ollama · f16 · context 1024"];
+    assert_eq!(labels, expected);
+    assert_eq!(found.groups[0].run_ids, ["a", "b", "c"]);
+    let speed = found.groups[0].figures["decode_tokens_per_s"];
+    assert_eq!(speed, Spread { n: 3, median: 11.0, min: 10.0, max: 14.0 });
+    assert_eq!(found.groups[0].verdicts["preallocated"], 3);
+    assert_eq!(found.groups[0].figures["kv_theory_bytes_per_token"].median, 24_576.0);
+    let steady = found.groups[0].figures["steady_bytes"].median;
+    assert_eq!(steady, (50 * MIB + (PER_TOKEN + 2_048) * 1_024) as f64);
+    assert!(!found.groups[0].figures.contains_key("load_s"), "what no run says is missing, not 0");
+}
+
+#[test]
+fn a_preallocated_cache_is_measured_over_context_lengths_without_compute_buffers() {
+    let found = study();
+    let [line] = found.context_lines.as_slice() else { panic!("{:?}", found.context_lines) };
+    assert_eq!((line.engine.as_str(), line.context_lengths, line.points.len()), ("llama_cpp", 2, 4));
+    assert!(line.is_without_compute);
+    assert_eq!((line.bytes_per_token, line.measured_by_theory), (24_576.0, Some(1.0)));
+    assert_eq!((line.base_bytes, line.low_bytes_per_token), ((50 * MIB) as f64, None));
+}
+
+#[test]
+fn three_context_lengths_have_an_interval() {
+    let runs: Vec<CompareSource> =
+        [512, 1_024, 2_048, 4_096].map(|length| run(&length.to_string(), "vllm", length, 1.0)).into();
+    let line = &compare(&runs).unwrap().context_lines[0];
+    assert_eq!((line.low_bytes_per_token, line.high_bytes_per_token), (Some(24_576.0), Some(24_576.0)));
+}
+
+#[test]
+fn the_csv_has_a_line_per_configuration_and_empty_fields_for_what_is_missing() {
+    let csv = study().compare_csv();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 4);
+    let field = |line: usize, name: &str| lines[line][lines[0].iter().position(|column| *column == name).unwrap()];
+    assert_eq!((field(1, "engine"), field(1, "context_length"), field(1, "n")), ("llama_cpp", "1024", "3"));
+    assert_eq!((field(1, "run_ids"), field(1, "verdict")), ("a b c", "preallocated"));
+    assert_eq!((field(1, "decode_tokens_per_s_median"), field(1, "decode_tokens_per_s_max")), ("11", "14"));
+    assert_eq!((field(1, "load_s_median"), field(1, "memory_kind")), ("", "pss"));
+    let context = study().context_csv();
+    assert!(
+        context.lines().any(|line| line.starts_with("llama_cpp,tiny,f16,own,true,2,4,24576,,,24576,1")),
+        "{context}"
+    );
+}
+
+#[test]
+fn runs_of_older_versions_have_missing_figures_and_are_named() {
+    let old = source(
+        json!({"run_id": "old", "model_id": "tiny", "state": "complete", "engine": "llama_cpp",
+        "options": {"context_length": 256, "kv_type_k": "f16"}, "generation": {"decode_tokens_per_s": 5.0}}),
+        true,
+    );
+    let found = compare(&[old]).unwrap();
+    assert_eq!(found.groups[0].figures.keys().collect::<Vec<_>>(), [&"decode_tokens_per_s"]);
+    assert_eq!(found.warnings, ["runs that say nothing of memory per token: old"]);
+    assert!(found.groups[0].verdicts.is_empty() && found.context_lines.is_empty());
+}
+
+#[test]
+fn different_models_and_machines_are_warned_of() {
+    let other = |model: &str, cpu: &str| {
+        source(json!({"run_id": model, "model_id": model, "state": "complete", "host": {"cpu_model": cpu}}), true)
+    };
+    let warnings = compare(&[other("m", "x"), other("n", "y")]).unwrap().warnings;
+    assert!(warnings.contains(&"runs are of different models: m, n".to_owned()), "{warnings:?}");
+    assert!(warnings.contains(&"runs are of different machines: x, y".to_owned()), "{warnings:?}");
+}
+
+#[test]
+fn a_server_that_was_joined_is_believed_and_not_the_options() {
+    let server = |facts: Value| {
+        let metadata = json!({"run_id": "s", "model_id": "tiny", "state": "complete", "engine": "llama_server",
+            "options": {"context_length": 2048, "kv_type_k": "f16", "kv_type_v": "f16"}, "server": facts});
+        compare(&[source(metadata, true)]).unwrap().groups[0].key.clone()
+    };
+    let told = server(json!({"context_length": 1024, "slots": 4, "kv_type_k": "q8_0", "kv_type_v": "q4_0"}));
+    assert_eq!((told.context_length, told.kv_type.as_deref()), (Some(4_096), Some("q8_0/q4_0")));
+    let silent = server(json!({"is_started_here": false}));
+    assert_eq!((silent.context_length, silent.kv_type), (None, None));
+    let started = server(json!({"is_started_here": true}));
+    assert_eq!((started.context_length, started.kv_type.as_deref()), (Some(2_048), Some("f16")));
+}
+
+#[test]
+fn runs_without_figures_are_refused_if_named_and_left_out_of_folders() {
+    let unfinished = |is_named| source(json!({"run_id": "u", "model_id": "tiny", "state": "unfinished"}), is_named);
+    let error = compare(&[unfinished(true)]).unwrap_err();
+    assert!(matches!(&error, PublishError::NotComparable { state, .. } if state == "unfinished"), "{error}");
+    let error = compare(&[unfinished(false)]).unwrap_err();
+    assert!(error.to_string().contains("1 run excluded: 1 unfinished"), "{error}");
+    assert!(matches!(compare(&[]).unwrap_err(), PublishError::NothingToCompare { found_runs: 0, .. }));
+    let found = compare(&[unfinished(false), run("a", "ollama", 256, 1.0)]).unwrap();
+    assert_eq!((found.groups.len(), found.excluded.len()), (1, 1));
+    let partial = source(json!({"run_id": "p", "model_id": "tiny", "state": "partial"}), true);
+    assert!(compare(&[partial]).unwrap().warnings[0].contains("run p is in, though it is partial"));
+}
+
+#[test]
+fn setups_are_told_apart_only_where_the_rest_is_equal() {
+    let with_threads = |run_id: &str, threads: u32| {
+        source(
+            json!({"run_id": run_id, "model_id": "tiny", "state": "complete", "engine": "llama_cpp",
+            "options": {"context_length": 256, "threads": threads}}),
+            true,
+        )
+    };
+    let found = compare(&[with_threads("a", 1), with_threads("b", 2)]).unwrap();
+    let setups: Vec<String> = found.groups.iter().map(|group| found.setup_of(group)).collect();
+    assert_eq!(setups, ["threads 1", "threads 2"]);
+    assert!(study().groups.iter().all(|group| study().setup_of(group).is_empty()));
+}
+
+#[test]
+fn figures_show_the_numbers_and_are_the_same_bytes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut table = TableWriter::create_with(dir.path(), Table::Tokens, Default::default()).unwrap();
+    table.write(&tokens::batch(&token_rows())).unwrap();
+    table.finish().unwrap();
+    let mut runs = vec![run("a", "llama_cpp", 1_024, 10.0), run("d", "llama_cpp", 4_096, 9.0)];
+    runs[0].facts.path = dir.path().to_owned();
+    let found = compare(&runs).unwrap();
+    let figures = comparison_figures(&found).unwrap();
+    let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["memory_over_tokens.svg", "memory_over_context.svg", "decode_speed.svg"]);
+    assert!(figures[0].1.contains("llama_cpp · f16 · context 1024"), "{}", figures[0].1);
+    assert!(!figures[0].1.contains("context 4096"), "a run without tokens has no line");
+    for text in ["24.0 KiB per position", "theory: 24.0 KiB per position", "50 MiB"] {
+        assert!(figures[1].1.contains(text), "no {text:?} in {}", figures[1].1);
+    }
+    assert_eq!(figures, comparison_figures(&found).unwrap());
+}
