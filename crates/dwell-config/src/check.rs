@@ -48,7 +48,8 @@ impl<'a, 'file> Checker<'a, 'file> {
         let mut object = Map::new();
         for name in self.names(prefix) {
             let entry = entries.iter().find(|entry| entry.key == name);
-            if let Some(entry) = entry {
+            // Without a value it is as if it were not there.
+            if let Some(entry) = entry.filter(|entry| entry.node.value != Value::Null) {
                 self.places.insert(format!("{shown}{name}"), entry.node.place);
             }
             let value = self.child(&format!("{prefix}{name}"), &format!("{shown}{name}"), entry, place);

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use dwell_events::engine::{KvType, TimeResolution};
+use dwell_events::engine::{EngineKind, KvType, TimeResolution};
+use dwell_events::server::StartKind;
 use dwell_events::{About, Compression, Definitions, Metric, UnknownPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::values::{Collector, Dtype, Engine, Figures};
+use crate::server::ServerConfig;
+use crate::values::{Collector, Dtype, Figures};
 
 /// An experiment with every default filled in. What each key does is in [`crate::keys`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ pub struct ModelConfig {
     /// Name in this experiment; a folder name.
     pub id: String,
     /// What runs it.
-    pub engine: Engine,
+    pub engine: EngineKind,
     /// GGUF file, as written: relative to the experiment file.
     pub path: Option<PathBuf>,
     /// Name of a model that `dwell model pull` knows.
@@ -52,6 +54,8 @@ pub struct ModelConfig {
     pub quantisation: Option<String>,
     /// Unquantised type that most matrices of the file must have.
     pub dtype: Option<Dtype>,
+    /// How a runtime other than the embedded one is reached or started.
+    pub server: ServerConfig,
 }
 
 /// What is combined with what.
@@ -70,6 +74,8 @@ pub struct Sweep {
     pub flash_attention: Vec<bool>,
     /// Threads that compute; absent means one per processor.
     pub threads: Option<Vec<u32>>,
+    /// States in which the model is when a run begins.
+    pub starts: Vec<StartKind>,
     /// Recorded runs of each combination.
     pub repetitions: u32,
     /// Runs of each combination before those, which do not count.

@@ -1,10 +1,11 @@
 //! Every key of an experiment file: the one place that checks, defaults, schema and documentation come from.
 
-use dwell_events::engine::{KvType, TimeResolution};
+use dwell_events::engine::{EngineKind, KvType, TimeResolution};
+use dwell_events::server::{Api, StartKind};
 use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
 
 use crate::keys::{DefaultValue, Key, Kind, ListRule};
-use crate::values::{Collector, Dtype, Engine, Figures, QUANTISATION_NAMES};
+use crate::values::{Collector, Dtype, Figures, QUANTISATION_NAMES};
 
 /// llama.cpp pads the context length to 256 in 32 bits and counts positions in 31.
 const MOST_CONTEXT: u64 = 1 << 30;
@@ -14,6 +15,15 @@ const MOST_SEQUENCES: u64 = 64;
 
 /// ggml's limit.
 const MOST_THREADS: u64 = 512;
+
+/// The kernel's limit.
+const MOST_PID: u64 = 1 << 22;
+
+/// A day: a server that takes longer to be ready never is.
+const MOST_READY_S: u64 = 24 * 3600;
+
+/// No model comes near: larger numbers are of something else.
+const MOST_KV_BYTES_PER_TOKEN: u64 = 1 << 30;
 
 /// A week: longer intervals are mistakes.
 const MOST_INTERVAL_MS: u64 = 7 * 24 * 3600 * 1000;
@@ -76,17 +86,17 @@ const KEYS: &[Key] = &[
         DefaultValue::Required,
         "names the model and the folder of its runs; unique, not `experiments`",
     ),
-    key("models[].engine", Kind::Choice(Engine::NAMES), DefaultValue::Text("llama_cpp"), "runs the model"),
+    key("models[].engine", Kind::Choice(EngineKind::NAMES), DefaultValue::Text("llama_cpp"), "runs the model"),
     key(
         "models[].path",
         Kind::FilledText,
-        DefaultValue::Absent("`name` is given"),
+        DefaultValue::Absent("`name` is given, or the server has the model"),
         "is the GGUF file, relative to the experiment file",
     ),
     key(
         "models[].name",
         Kind::FilledText,
-        DefaultValue::Absent("`path` is given"),
+        DefaultValue::Absent("`path` is given, or the server has the model"),
         "is a model that `dwell model pull` knows; it is fetched if it is not there",
     ),
     key("models[].family", Kind::FilledText, NOT_CHECKED, "must be the architecture that the file names"),
@@ -102,6 +112,84 @@ const KEYS: &[Key] = &[
         Kind::Choice(Dtype::NAMES),
         NOT_CHECKED,
         "the same for a model that is not quantised; not together with `quantisation`",
+    ),
+    key(
+        "models[].server.url",
+        Kind::FilledText,
+        DefaultValue::Absent("one is started"),
+        "is the address of a server that runs already, such as `http://127.0.0.1:8080`",
+    ),
+    key(
+        "models[].server.program",
+        Kind::FilledText,
+        DefaultValue::Absent("the engine's usual ones are looked for"),
+        "is the program to start: a path relative to the experiment file, or a name without `/` that is looked for in PATH",
+    ),
+    key(
+        "models[].server.arguments",
+        Kind::List(&Kind::Text, ListRule::Any),
+        DefaultValue::Texts(&[]),
+        "are given to the program after those that dwell gives",
+    ),
+    key(
+        "models[].server.pid",
+        Kind::Integer(1, MOST_PID),
+        DefaultValue::Absent("found by the port of `url`"),
+        "is the process of the server at `url`",
+    ),
+    key(
+        "models[].server.model_name",
+        Kind::FilledText,
+        DefaultValue::Absent("the only one, or the file"),
+        "is the model's name on the server",
+    ),
+    key(
+        "models[].server.api",
+        Kind::Choice(Api::NAMES),
+        DefaultValue::Text("completion"),
+        "is how the server is asked: for the continuation of a text, or for an answer in the model's template",
+    ),
+    key(
+        "models[].server.api_key_variable",
+        Kind::FilledText,
+        DefaultValue::Absent("no key is sent"),
+        "is the environment variable that holds the key of the API; the key is recorded nowhere",
+    ),
+    key(
+        "models[].server.ready_within_s",
+        Kind::Integer(1, MOST_READY_S),
+        DefaultValue::Absent("300"),
+        "is how long a started server may take to be ready",
+    ),
+    key(
+        "models[].server.kv_bytes_per_token",
+        Kind::Integer(1, MOST_KV_BYTES_PER_TOKEN),
+        DefaultValue::Absent("by the file, or by what the server says"),
+        "is what one token takes of the KV cache, in theory",
+    ),
+    key(
+        "models[].server.kv_events.endpoint",
+        Kind::FilledText,
+        DefaultValue::Absent("no KV events"),
+        "is the ZeroMQ address at which the server publishes its KV events, such as `tcp://127.0.0.1:5557`",
+    ),
+    key(
+        "models[].server.kv_events.replay_endpoint",
+        Kind::FilledText,
+        DefaultValue::Absent("gaps stay"),
+        "is the ZeroMQ address that sends lost batches again",
+    ),
+    key(
+        "models[].server.kv_events.topic",
+        Kind::Text,
+        DefaultValue::Text(""),
+        "is the topic listened to; empty takes all",
+    ),
+    key(
+        "models[].server.kv_events.keeps_token_ids",
+        Kind::Bool,
+        DefaultValue::Bool(false),
+        "says whether token ids are kept rather than hashed with a salt",
     ),
     key(
         "sweep.context_lengths",
@@ -138,6 +226,12 @@ const KEYS: &[Key] = &[
         swept(&Kind::Integer(1, MOST_THREADS)),
         DefaultValue::Absent("one per processor"),
         "are the numbers of threads that compute",
+    ),
+    key(
+        "sweep.starts",
+        swept(&Kind::Choice(StartKind::NAMES)),
+        DefaultValue::Texts(&["as_found"]),
+        "are the states in which a run begins: as it is found, model not loaded and its file not in memory, or loaded and asked once before",
     ),
     key(
         "sweep.repetitions",

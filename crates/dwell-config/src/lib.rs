@@ -19,6 +19,8 @@ mod problem;
 mod prompts;
 mod rules;
 mod schema;
+mod server;
+mod server_rules;
 mod values;
 mod yaml;
 
@@ -34,4 +36,5 @@ pub use problem::{ConfigError, Note, Problem};
 pub use prompts::{PromptError, PromptItem, actions, builtin_prompts, parse_prompts, prompt_keys, select};
 pub use rules::CONTEXT_GRAIN;
 pub use schema::json_schema;
-pub use values::{Collector, Dtype, Engine, Figures};
+pub use server::{KvEventsConfig, ServerConfig};
+pub use values::{Collector, Dtype, Figures};

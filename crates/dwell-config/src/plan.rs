@@ -4,6 +4,7 @@ use std::fmt;
 
 use dwell_events::Hint;
 use dwell_events::engine::KvType;
+use dwell_events::server::StartKind;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -34,6 +35,8 @@ pub struct Combination {
     pub flash_attention: bool,
     /// Threads that compute.
     pub threads: u32,
+    /// In which state the model is when the run begins.
+    pub start: StartKind,
 }
 
 /// What a run is for. Runs of a kind are counted from 1 within their combination.
@@ -61,9 +64,13 @@ pub struct PlannedRun {
 
 impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Combination { context_length, batch_size, output_tokens, kv_type, flash_attention, threads } = self;
+        let Combination { context_length, batch_size, output_tokens, kv_type, flash_attention, threads, start } = self;
         let (kv_type, flash) = (kv_type.name(), if *flash_attention { "on" } else { "off" });
-        write!(f, "ctx{context_length}_batch{batch_size}_out{output_tokens}_{kv_type}_fa-{flash}_t{threads}")
+        write!(f, "ctx{context_length}_batch{batch_size}_out{output_tokens}_{kv_type}_fa-{flash}_t{threads}")?;
+        match start {
+            StartKind::AsFound => Ok(()),
+            start => write!(f, "_{}", start.name()),
+        }
     }
 }
 
@@ -118,6 +125,7 @@ impl Experiment {
             sweep.kv_cache_types.len(),
             sweep.flash_attention.len(),
             sweep.threads.as_ref().map_or(1, Vec::len),
+            sweep.starts.len(),
         ];
         let combinations = lengths.iter().fold(1u128, |product, &length| product.saturating_mul(length as u128));
         let kinds =
@@ -126,7 +134,7 @@ impl Experiment {
     }
 
     /// The runs of the experiment, in order: by model, context length, batch size, output tokens, cache type, flash
-    /// attention and threads; then warm-ups, the unrecorded run, repetitions.
+    /// attention, threads and start; then warm-ups, the unrecorded run, repetitions.
     pub fn plan(&self, default_threads: u32) -> Result<Plan, PlanError> {
         let found = self.run_count();
         if found > u128::from(MOST_RUNS) {
@@ -161,14 +169,17 @@ impl crate::Sweep {
                 for &output_tokens in &self.output_tokens {
                     for &kv_type in &self.kv_cache_types {
                         for &flash_attention in &self.flash_attention {
-                            combinations.extend(all_threads.iter().map(|&threads| Combination {
-                                context_length,
-                                batch_size,
-                                output_tokens,
-                                kv_type,
-                                flash_attention,
-                                threads,
-                            }));
+                            for &threads in all_threads {
+                                combinations.extend(self.starts.iter().map(|&start| Combination {
+                                    context_length,
+                                    batch_size,
+                                    output_tokens,
+                                    kv_type,
+                                    flash_attention,
+                                    threads,
+                                    start,
+                                }));
+                            }
                         }
                     }
                 }

@@ -137,8 +137,9 @@ pub fn select(prompts: &[PromptItem], categories: &[String]) -> Result<Vec<Promp
 }
 
 /// What an engine has to do for these prompts: each with its follow-ups on every sequence, then the sequences are
-/// emptied for the next.
-pub fn actions(prompts: &[PromptItem], combination: &Combination) -> Vec<Action> {
+/// emptied for the next. No prompt is filled beyond the context that the model was trained for, where that is known:
+/// servers refuse such prompts.
+pub fn actions(prompts: &[PromptItem], combination: &Combination, trained_context: Option<u32>) -> Vec<Action> {
     let sequences: Vec<i32> = (0..combination.batch_size.cast_signed()).collect();
     let generate = Action::Generate { max_tokens: combination.output_tokens, sequences: sequences.clone() };
     let ask = |text: &str, fill_to_tokens| {
@@ -150,7 +151,7 @@ pub fn actions(prompts: &[PromptItem], combination: &Combination) -> Vec<Action>
         if index > 0 {
             actions.extend(sequences.iter().map(|&sequence| Action::Remove { sequence, from: 0, to: -1 }));
         }
-        let fill_to_tokens = prompt.fill_context.map(|share| fill_to_tokens(share, combination));
+        let fill_to_tokens = prompt.fill_context.map(|share| fill_to_tokens(share, combination, trained_context));
         actions.extend(ask(&prompt.text, fill_to_tokens));
         actions.extend(prompt.follow_ups.iter().flat_map(|text| ask(text, None)));
     }
@@ -158,8 +159,9 @@ pub fn actions(prompts: &[PromptItem], combination: &Combination) -> Vec<Action>
 }
 
 /// Tokens of a prompt that, with its answer, fills this share of a sequence's context.
-fn fill_to_tokens(share: f64, combination: &Combination) -> u32 {
+fn fill_to_tokens(share: f64, combination: &Combination, trained_context: Option<u32>) -> u32 {
     let context_per_sequence = combination.context_length / combination.batch_size.max(1);
+    let context_per_sequence = context_per_sequence.min(trained_context.unwrap_or(u32::MAX));
     let filled = (share * f64::from(context_per_sequence)).floor() as u32;
     filled.saturating_sub(combination.output_tokens).max(1)
 }

@@ -24,6 +24,7 @@ pub(crate) struct Rules<'a, 'file> {
 impl Rules<'_, '_> {
     pub(crate) fn check(&mut self) {
         self.models();
+        self.servers();
         self.sequences_fit_contexts();
         self.output_fits_contexts();
         self.quantised_values_need_flash_attention();
@@ -31,11 +32,11 @@ impl Rules<'_, '_> {
         self.categories();
     }
 
-    fn place(&self, key: &str) -> Place {
+    pub(crate) fn place(&self, key: &str) -> Place {
         self.places.get(key).copied().unwrap_or(Place::START)
     }
 
-    fn list(&self, pointer: &str) -> &[Json] {
+    pub(crate) fn list(&self, pointer: &str) -> &[Json] {
         self.values.pointer(pointer).and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
@@ -51,9 +52,6 @@ impl Rules<'_, '_> {
             if let Some(id) = text("id") {
                 self.model_id(index, &id, &ids);
                 ids.push(id);
-            }
-            if model.is_object() {
-                self.model_source(index, text("path").is_some(), text("name").is_some());
             }
             if let (Some(_), Some(dtype)) = (text("quantisation"), text("dtype")) {
                 let key = format!("models[{index}].dtype");
@@ -74,19 +72,6 @@ impl Rules<'_, '_> {
             let needed = "another name: this is the folder of the experiments themselves";
             self.problems.add(self.place(&key), &key, format!("{id:?}"), needed);
         }
-    }
-
-    fn model_source(&mut self, index: usize, has_path: bool, has_name: bool) {
-        // A source that is there and wrong has been told already.
-        let is_told = |key: &str| self.places.contains_key(&format!("models[{index}].{key}"));
-        let place = self.place(&format!("models[{index}]"));
-        let found = match (has_path || is_told("path"), has_name || is_told("name")) {
-            (true, true) => "both path and name",
-            (false, false) => "neither path nor name",
-            _ => return,
-        };
-        let needed = "one of them: a GGUF file, or a model that `dwell model pull` knows";
-        self.problems.add(place, &format!("models[{index}]"), found, needed);
     }
 
     /// The engine refuses more sequences than positions.

@@ -3,14 +3,6 @@
 use dwell_events::choices;
 
 choices! {
-    /// What runs a model.
-    Engine {
-        /// The llama.cpp that dwell is linked with.
-        LlamaCpp = "llama_cpp",
-    }
-}
-
-choices! {
     /// Type of the matrices of a model that is not quantised.
     Dtype {
         /// 32-bit floats.
@@ -29,6 +21,8 @@ choices! {
         TensorOps = "tensor_ops",
         /// Memory, CPU, faults and I/O of the processes.
         Process = "process",
+        /// What a server publishes of its KV blocks.
+        KvEvents = "kv_events",
     }
 }
 

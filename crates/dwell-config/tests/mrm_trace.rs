@@ -5,8 +5,9 @@
 mod common;
 
 use common::{LEAST, parsed, refused};
-use dwell_config::{Collector, Dtype, Engine};
+use dwell_config::{Collector, Dtype};
 use dwell_events::Hint;
+use dwell_events::engine::EngineKind;
 use dwell_events::{Metric, UnknownPolicy};
 
 /// Every key that mrm-trace has, with values whose meaning is clear.
@@ -77,7 +78,7 @@ fn a_whole_file_is_translated() {
     let parsed = parsed(WHOLE);
     let all = &parsed.experiment;
     let [llama, plain] = &all.models[..] else { panic!("{:?}", all.models) };
-    assert_eq!((llama.engine, llama.params, &llama.family), (Engine::LlamaCpp, Some(1_500_000_000), &None));
+    assert_eq!((llama.engine, llama.params, &llama.family), (EngineKind::LlamaCpp, Some(1_500_000_000), &None));
     assert_eq!((llama.quantisation.as_deref(), llama.dtype), (Some("q4_k"), None));
     assert_eq!((&plain.quantisation, plain.dtype), (&None, Some(Dtype::F16)));
     assert_eq!((all.sweep.repetitions, all.sweep.warmup_runs), (3, 1));
@@ -134,7 +135,7 @@ fn everything_that_changed_or_has_no_effect_is_noted_with_its_line() {
 #[test]
 fn the_least_file_of_mrm_trace_is_accepted() {
     let parsed = parsed("experiment: {name: x}\nmodels: [{id: a, engine: llamacpp, path: a.gguf}]\n");
-    assert_eq!(parsed.experiment.models[0].engine, Engine::LlamaCpp);
+    assert_eq!(parsed.experiment.models[0].engine, EngineKind::LlamaCpp);
     assert_eq!(parsed.experiment.collectors.used, [Collector::TensorOps, Collector::Process]);
     assert_eq!(parsed.notes.len(), 2);
 }

@@ -10,6 +10,7 @@ use common::{LEAST, experiment};
 use dwell_config::{Experiment, PlanError};
 use dwell_events::Hint;
 use dwell_events::engine::KvType;
+use dwell_events::server::StartKind;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
@@ -37,6 +38,14 @@ telemetry: {measure_slowdown: true}
 }
 
 #[test]
+fn cold_and_warm_are_runs_of_their_own() {
+    let text = format!("{LEAST}sweep: {{starts: [as_found, cold, warm], threads: [1], output_tokens: [8]}}\n");
+    let names: Vec<String> = experiment(&text).plan(3).unwrap().runs.iter().map(|run| run.name()).collect();
+    let wanted = ["", "_cold", "_warm"].map(|start| format!("ctx2048_batch1_out8_f16_fa-on_t1{start}_rep1"));
+    assert_eq!(names, wanted);
+}
+
+#[test]
 fn too_many_runs_are_counted_and_not_built() {
     let mut all = experiment(LEAST);
     all.sweep.repetitions = 100_000;
@@ -54,16 +63,19 @@ fn sweeps() -> impl Strategy<Value = Experiment> {
     let numbers = || prop::collection::btree_set(1u32..3000, 1..4).prop_map(|set| set.into_iter().collect::<Vec<_>>());
     let kinds = subsequence(KvType::ALL.to_vec(), 1..=3);
     let switches = subsequence(vec![true, false], 1..=2);
-    (numbers(), numbers(), numbers(), kinds, switches, proptest::option::of(numbers()), 1u32..4, 0u32..3, any::<bool>())
-        .prop_map(|(contexts, batches, outputs, kinds, switches, threads, repetitions, warmups, slowdown)| {
+    let starts = subsequence(StartKind::ALL.to_vec(), 1..=3);
+    let once = (starts, 1u32..4, 0u32..3, any::<bool>());
+    (numbers(), numbers(), numbers(), kinds, switches, proptest::option::of(numbers()), once).prop_map(
+        |(contexts, batches, outputs, kinds, switches, threads, (starts, repetitions, warmups, slowdown))| {
             let mut all = experiment(LEAST);
             let sweep = &mut all.sweep;
             (sweep.context_lengths, sweep.batch_sizes, sweep.output_tokens) = (contexts, batches, outputs);
             (sweep.kv_cache_types, sweep.flash_attention, sweep.threads) = (kinds, switches, threads);
-            (sweep.repetitions, sweep.warmup_runs) = (repetitions, warmups);
+            (sweep.starts, sweep.repetitions, sweep.warmup_runs) = (starts, repetitions, warmups);
             all.telemetry.measure_slowdown = slowdown;
             all
-        })
+        },
+    )
 }
 
 proptest! {

@@ -178,6 +178,83 @@ fn models_are_told_apart() {
     }
 }
 
+/// The problem of a file with one model of these keys.
+fn model_problem(keys: &str) -> dwell_config::Problem {
+    problem(&format!("experiment: {{name: x}}\nmodels:\n  - {{id: a, {keys}}}\n"))
+}
+
+#[test]
+fn an_engine_and_its_server_must_fit() {
+    for (keys, key, found) in [
+        ("path: a, server: {url: localhost}", "models[0].server", "a server for llama_cpp, which dwell runs itself"),
+        ("path: a, engine: llama_serve", "models[0].engine", "the text \"llama_serve\""),
+        ("path: a, engine: ollama, server: {url: x, program: y}", "models[0].server.program", "both url and program"),
+        (
+            "engine: llama_server, server: {url: x, arguments: [-v]}",
+            "models[0].server.arguments",
+            "arguments for a server that runs already",
+        ),
+        ("path: a, engine: ollama, server: {pid: 1}", "models[0].server.pid", "a process without an address"),
+        ("engine: llama_server, server: {url: 'ftp://x'}", "models[0].server.url", "the scheme \"ftp\""),
+        (
+            "path: a, engine: llama_cli, server: {url: x}",
+            "models[0].server.url",
+            "an address for llama_cli, a program that ends",
+        ),
+        ("engine: vllm", "models[0].server.url", "no such key"),
+        ("engine: openai, server: {url: x, program: y}", "models[0].server.program", "a program for openai"),
+        ("engine: ollama", "models[0]", "neither path nor name"),
+        ("engine: llama_server", "models[0]", "neither path nor name"),
+        ("engine: llama_cli", "models[0]", "neither path nor name"),
+        ("engine: ollama, path: a, name: b", "models[0]", "both path and name"),
+        (
+            "engine: openai, server: {url: x, kv_events: {endpoint: 'tcp://x'}}",
+            "models[0].server.kv_events",
+            "KV events of openai",
+        ),
+        (
+            "engine: vllm, server: {url: x, kv_events: {topic: kv}}",
+            "models[0].server.kv_events.topic",
+            "KV events without an endpoint",
+        ),
+    ] {
+        let problem = model_problem(keys);
+        assert_eq!((problem.key.as_str(), problem.found.as_str(), problem.line), (key, found, 3), "{problem}");
+    }
+    assert_eq!(model_problem("path: a, engine: llama-server").nearest.as_deref(), Some("llama_server"));
+    let unknown = model_problem("path: a, engine: ollama, server: {model: tiny}");
+    assert_eq!((unknown.found.as_str(), unknown.nearest.as_deref()), ("an unknown key", Some("model_name")));
+}
+
+#[test]
+fn a_server_may_have_the_model() {
+    let model = |keys: &str| {
+        let all = experiment(&format!("experiment: {{name: x}}\nmodels: [{{id: a, {keys}}}]\n"));
+        all.models[0].clone()
+    };
+    let joined = model("engine: llama_server, server: {url: localhost, pid: 7}");
+    assert_eq!((joined.path, joined.server.options().pid), (None, Some(7)));
+    let named = model("engine: ollama, server: {program: ollama, model_name: tiny, api: chat}");
+    assert_eq!(named.server.options().model_name.as_deref(), Some("tiny"));
+    assert_eq!(named.server.options().kv_events, None);
+    let vllm = model("engine: vllm, server: {url: x, program: , kv_events: {endpoint: 'tcp://x', topic: kv}}");
+    let events = vllm.server.options().kv_events.unwrap();
+    assert_eq!((events.endpoint.as_str(), events.topic.as_str(), events.keeps_token_ids), ("tcp://x", "kv", false));
+}
+
+#[test]
+fn a_server_that_runs_already_does_not_start_cold() {
+    let text = |model: &str| {
+        format!("experiment: {{name: x}}\nmodels: [{{id: a, {model}}}]\nsweep: {{starts: [warm, cold]}}\n")
+    };
+    let found = problem(&text("engine: llama_server, server: {url: localhost}"));
+    assert_eq!((found.key.as_str(), found.line), ("sweep.starts[1]", 3));
+    assert!(found.hint.is_some());
+    for possible in ["path: a", "path: a, engine: llama_server", "path: a, engine: ollama, server: {url: localhost}"] {
+        assert_eq!(experiment(&text(possible)).sweep.starts.len(), 2);
+    }
+}
+
 #[test]
 fn parameters_are_counted_in_several_ways() {
     for (text, count) in [

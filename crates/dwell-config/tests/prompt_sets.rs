@@ -19,6 +19,7 @@ const COMBINATION: Combination = Combination {
     kv_type: KvType::F16,
     flash_attention: true,
     threads: 1,
+    start: dwell_events::server::StartKind::AsFound,
 };
 
 fn refused(text: &str) -> Vec<(u64, String)> {
@@ -105,14 +106,24 @@ fn actions_ask_answer_follow_up_and_empty_the_cache_between_prompts() {
         prompt("c", fill),
         generate(),
     ];
-    assert_eq!(actions(&[item("a", &["b"], None), item("c", &[], Some(0.5))], &COMBINATION), wanted);
-    assert_eq!(actions(&[], &COMBINATION), []);
+    assert_eq!(actions(&[item("a", &["b"], None), item("c", &[], Some(0.5))], &COMBINATION, None), wanted);
+    assert_eq!(actions(&[], &COMBINATION, None), []);
+}
+
+#[test]
+fn a_prompt_fills_no_more_than_the_model_was_trained_for() {
+    let item = PromptItem { fill_context: Some(0.5), ..builtin_prompts().remove(0) };
+    let filled = |trained| match &actions(std::slice::from_ref(&item), &COMBINATION, Some(trained))[0] {
+        Action::Prompt { fill_to_tokens, .. } => fill_to_tokens.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((filled(4096), filled(512), filled(200)), (256 - 10, 256 - 10, 100 - 10));
 }
 
 #[test]
 fn a_fill_that_the_answer_leaves_no_room_for_is_one_token() {
     let item = PromptItem { fill_context: Some(0.01), ..builtin_prompts().remove(0) };
-    let Action::Prompt { fill_to_tokens, .. } = &actions(&[item], &COMBINATION)[0] else {
+    let Action::Prompt { fill_to_tokens, .. } = &actions(&[item], &COMBINATION, None)[0] else {
         panic!("a prompt comes first")
     };
     assert_eq!(*fill_to_tokens, Some(1));

@@ -67,8 +67,14 @@ fn an_experiment_has_every_key_and_no_other() {
 
 /// A file that sets one key of a section to a text.
 fn with_value(key: &Key, value: &str) -> String {
+    if let Some(name) = key.path.strip_prefix("models[].server.") {
+        return format!(
+            "experiment: {{name: x}}\nmodels: [{{id: a, path: a, engine: ollama, server: {{{name}: {value}}}}}]\n"
+        );
+    }
     if let Some(name) = key.path.strip_prefix("models[].") {
-        return format!("experiment: {{name: x}}\nmodels: [{{id: a, path: a, {name}: {value}}}]\n");
+        let server = if matches!(value, "openai" | "vllm" | "sglang") { ", server: {url: localhost}" } else { "" };
+        return format!("experiment: {{name: x}}\nmodels: [{{id: a, path: a, {name}: {value}{server}}}]\n");
     }
     let mut text = LEAST.to_owned();
     let mut names = key.path.split('.').peekable();
@@ -143,7 +149,7 @@ import jsonschema, yaml
 schema = json.load(sys.stdin)
 jsonschema.Draft202012Validator.check_schema(schema)
 validator = jsonschema.Draft202012Validator(schema)
-for name in ('default_experiment', 'kv_cache_study', 'tiny_experiment'):
+for name in ('default_experiment', 'kv_cache_study', 'kv_study', 'kv_study_quick', 'tiny_experiment'):
     document = yaml.safe_load(pathlib.Path(sys.argv[1], 'config', name + '.yaml').read_text())
     validator.validate(document)
     for break_it in (lambda d: d.update(sweeps={}), lambda d: d['sweep'].update(context_lengths=[]),

@@ -8,8 +8,10 @@ use std::path::Path;
 
 use common::{experiment, parsed, shipped};
 use dwell_config::{RunKind, parse_prompts};
+use dwell_events::engine::KvType;
 
-const EXPERIMENTS: [&str; 3] = ["default_experiment", "kv_cache_study", "tiny_experiment"];
+const EXPERIMENTS: [&str; 5] =
+    ["default_experiment", "kv_cache_study", "kv_study", "kv_study_quick", "tiny_experiment"];
 
 #[test]
 fn every_shipped_experiment_is_accepted_and_planned() {
@@ -30,6 +32,19 @@ fn every_shipped_prompt_file_is_accepted_and_there() {
         let prompts = parse_prompts(&shipped(path.to_str().unwrap()), &path).unwrap();
         assert!(!prompts.is_empty());
     }
+}
+
+#[test]
+fn the_kv_study_has_every_runtime_context_and_type() {
+    let all = experiment(&shipped("config/kv_study.yaml"));
+    let engines: Vec<&str> = all.models.iter().map(|model| model.engine.name()).collect();
+    assert_eq!(engines, ["llama_cpp", "llama_server", "ollama"]);
+    assert_eq!(all.sweep.context_lengths, [1024, 2048, 4096, 8192, 16384, 32768]);
+    assert_eq!(all.sweep.kv_cache_types, KvType::ALL);
+    // 3 runtimes, 6 contexts, 3 types, 3 repetitions.
+    assert_eq!(all.plan(2).unwrap().runs.len(), 3 * 6 * 3 * 3);
+    let quick = experiment(&shipped("config/kv_study_quick.yaml"));
+    assert_eq!(quick.plan(2).unwrap().runs.len(), 2 * 2 * 3);
 }
 
 #[test]

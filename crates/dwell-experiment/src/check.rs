@@ -8,8 +8,9 @@ use dwell_host::MemoryLimit;
 use dwell_store::{ResultsManifest, available_bytes};
 use rustix::fs::Access;
 
+use crate::engine_limits::engine_findings;
 use crate::requests::engine_options;
-use crate::{ChosenCollectors, Estimate, Finding, Setup};
+use crate::{ChosenCollectors, Estimate, Finding, Model, Setup};
 
 /// Runs above which one should think again.
 const MANY_RUNS: usize = 1000;
@@ -20,6 +21,8 @@ const LEAST_BYTES_PER_TOKEN: usize = 3;
 pub fn check(setup: &Setup, collectors: &ChosenCollectors, estimate: &Estimate) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(fallback_findings(collectors));
+    findings.extend(setup.models.iter().flat_map(|model| model_fallback_findings(collectors, model)));
+    findings.extend(engine_findings(setup));
     findings.extend(memory_findings(setup));
     findings.extend(context_findings(setup));
     findings.extend(disk_finding(&setup.results, estimate));
@@ -58,14 +61,30 @@ fn fallback_findings(collectors: &ChosenCollectors) -> Vec<Finding> {
     collectors.fallbacks.iter().map(finding).collect()
 }
 
+/// Collectors that work here and not with the engine of a model.
+fn model_fallback_findings(collectors: &ChosenCollectors, model: &Model) -> Vec<Finding> {
+    let of_model = match collectors.for_model(model) {
+        Ok(of_model) => of_model,
+        Err(findings) => return findings,
+    };
+    let finding = |fallback: &dwell_run::Fallback| {
+        let (id, wanted, instead) = (&model.id, &fallback.wanted, &fallback.instead);
+        let reason = &fallback.reason;
+        Finding::warning(format!("model {id:?}: {wanted} cannot watch it, {instead} takes its place: {reason}"))
+    };
+    of_model.fallbacks[collectors.fallbacks.len()..].iter().map(finding).collect()
+}
+
 /// The run of each model that needs most memory stands for the others.
 fn memory_findings(setup: &Setup) -> Vec<Finding> {
     let Some(limit) = MemoryLimit::read() else { return Vec::new() };
     let mut findings = Vec::new();
     for (index, model) in setup.models.iter().enumerate() {
+        // A server that runs already has its memory.
+        let Some(file) = model.file.as_ref().filter(|_| !model.is_joined()) else { continue };
         let needed = |run: &PlannedRun| {
             let request = MemoryRequest::from(&engine_options(setup, run));
-            model.shape.memory_needed(model.weights_bytes, &request).map(|needed| needed.total_bytes())
+            file.shape.memory_needed(file.weights_bytes, &request).map(|needed| needed.total_bytes())
         };
         let runs = setup.plan.runs.iter().filter(|run| run.model_index == index);
         let most = runs.map(|run| needed(run).map(|bytes| (bytes, run.name())));
@@ -114,11 +133,13 @@ fn context_findings(setup: &Setup) -> Vec<Finding> {
         }
     }
     for model in &setup.models {
-        let trained = model.info.context_train;
+        let Some(trained) = model.file.as_ref().map(|file| file.info.context_train) else { continue };
         let longest = sweep.context_lengths.iter().max().copied().unwrap_or(0);
         if longest > trained {
             let id = &model.id;
-            let message = format!("model {id:?} was trained for a context of {trained}, and {longest} are asked for");
+            let message = format!(
+                "model {id:?} was trained for a context of {trained}, and {longest} are asked for; prompts fill no more"
+            );
             findings.push(Finding::warning(message));
         }
     }

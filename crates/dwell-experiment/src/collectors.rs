@@ -1,4 +1,4 @@
-//! Which collectors work on this machine, and what takes the place of those that do not.
+//! Which collectors work on this machine and with a model, and what takes the place of those that do not.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use dwell_config::{Collector, CollectorsConfig};
 use dwell_run::{Fallback, probe_tensor_ops};
 use serde::Serialize;
 
-use crate::Finding;
+use crate::engine_limits::cannot_watch;
+use crate::{Finding, Model};
 
 /// Whether a collector works here; tried, not guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,12 +25,33 @@ pub struct ChosenCollectors {
     pub used: Vec<Collector>,
     /// Collectors that were wanted and do not work here.
     pub fallbacks: Vec<Fallback>,
+    /// Fallbacks that work here.
+    #[serde(skip)]
+    usable_fallbacks: Vec<Collector>,
 }
 
 impl ChosenCollectors {
     /// Whether this collector is used.
     pub fn has(&self, collector: Collector) -> bool {
         self.used.contains(&collector)
+    }
+
+    /// The same for the runs of one model, whose engine cannot be watched with every collector. Without a collector
+    /// that takes the place of another, that is an error.
+    pub(crate) fn for_model(&self, model: &Model) -> Result<Self, Vec<Finding>> {
+        let failure_of = |collector| cannot_watch(collector, model);
+        let Choice { used, fallbacks, unreplaced } = choose(&self.used, &self.usable_fallbacks, &failure_of);
+        let finding = |(wanted, reason): (Collector, String)| {
+            let (name, id) = (wanted.name(), &model.id);
+            let message = format!("the collector {name} cannot watch the model {id:?}, and no fallback can: {reason}");
+            Finding::error(message)
+                .hint("name another collector under collectors.fallback, or leave this one out of collectors.use")
+        };
+        if !unreplaced.is_empty() {
+            return Err(unreplaced.into_iter().map(finding).collect());
+        }
+        let fallbacks = self.fallbacks.iter().cloned().chain(fallbacks).collect();
+        Ok(Self { used, fallbacks, usable_fallbacks: self.usable_fallbacks.clone() })
     }
 }
 
@@ -50,6 +72,8 @@ fn failure_of(collector: Collector, results: &Path) -> Option<String> {
             Err(error) => Some(error.to_string()),
         },
         Collector::Process => dwell_host::probe_process().failure(),
+        // It takes a socket and a server that publishes.
+        Collector::KvEvents => None,
     }
 }
 
@@ -61,32 +85,49 @@ pub fn choose_collectors(
 ) -> Result<ChosenCollectors, Vec<Finding>> {
     let failure_of = |collector: Collector| {
         let status = statuses.iter().find(|status| status.collector == collector);
-        status.map_or(Some("it was not tried"), |status| status.failure.as_deref())
+        status.map_or(Some("it was not tried".to_owned()), |status| status.failure.clone())
     };
-    let instead = config.fallback.iter().copied().find(|&collector| failure_of(collector).is_none());
-    let mut chosen = ChosenCollectors { used: Vec::new(), fallbacks: Vec::new() };
-    let mut findings = Vec::new();
-    for &wanted in &config.used {
-        let takes_place = match failure_of(wanted) {
-            None => wanted,
-            Some(reason) => {
-                let Some(instead) = instead else {
-                    findings.push(unreplaced(wanted, reason));
-                    continue;
-                };
+    let Choice { used, fallbacks, unreplaced } = choose(&config.used, &config.fallback, &failure_of);
+    if !unreplaced.is_empty() {
+        return Err(unreplaced.into_iter().map(|(wanted, reason)| not_working(wanted, &reason)).collect());
+    }
+    let usable_fallbacks =
+        config.fallback.iter().copied().filter(|&collector| failure_of(collector).is_none()).collect();
+    Ok(ChosenCollectors { used, fallbacks, usable_fallbacks })
+}
+
+/// Collectors in the place of those that are wanted.
+struct Choice {
+    used: Vec<Collector>,
+    fallbacks: Vec<Fallback>,
+    /// Collectors that fail without another in their place, and why.
+    unreplaced: Vec<(Collector, String)>,
+}
+
+fn choose(wanted: &[Collector], fallback: &[Collector], failure_of: &dyn Fn(Collector) -> Option<String>) -> Choice {
+    let instead = fallback.iter().copied().find(|&collector| failure_of(collector).is_none());
+    let mut choice = Choice { used: Vec::new(), fallbacks: Vec::new(), unreplaced: Vec::new() };
+    for &wanted in wanted {
+        let takes_place = match (failure_of(wanted), instead) {
+            (None, _) => wanted,
+            (Some(reason), None) => {
+                choice.unreplaced.push((wanted, reason));
+                continue;
+            }
+            (Some(reason), Some(instead)) => {
                 let (wanted, instead_name) = (wanted.name().to_owned(), instead.name().to_owned());
-                chosen.fallbacks.push(Fallback { wanted, instead: instead_name, reason: reason.to_owned() });
+                choice.fallbacks.push(Fallback { wanted, instead: instead_name, reason });
                 instead
             }
         };
-        if !chosen.has(takes_place) {
-            chosen.used.push(takes_place);
+        if !choice.used.contains(&takes_place) {
+            choice.used.push(takes_place);
         }
     }
-    if findings.is_empty() { Ok(chosen) } else { Err(findings) }
+    choice
 }
 
-fn unreplaced(wanted: Collector, reason: &str) -> Finding {
+fn not_working(wanted: Collector, reason: &str) -> Finding {
     let name = wanted.name();
     let message = format!("the collector {name} does not work here, and no fallback does: {reason}");
     Finding::error(message)

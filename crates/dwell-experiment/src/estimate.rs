@@ -4,12 +4,18 @@ use dwell_config::{PlannedRun, PromptItem};
 use dwell_store::{ManifestRow, ResultsManifest};
 use serde::Serialize;
 
-use crate::{Model, Setup};
+use crate::{Model, ModelFile, Setup};
 
 /// Bytes of weights that a processor core is taken to go through in a second, where nothing better is known.
 const ASSUMED_WEIGHT_BYTES_PER_CORE_S: f64 = 4e9;
 /// Prompt tokens are computed together: that many times faster than generated ones.
 const ASSUMED_PROMPT_SPEEDUP: f64 = 3.0;
+/// Tokens that a server is taken to generate in a second, where nothing is known of its model.
+const ASSUMED_SERVER_TOKENS_PER_S: f64 = 20.0;
+/// Layers of a model of which nothing is known.
+const ASSUMED_LAYERS: f64 = 32.0;
+/// Starting a server, waiting for it, ending it.
+const SERVER_OVERHEAD_S: f64 = 1.5;
 /// Loading, building the tables, starting and ending the worker.
 const OVERHEAD_S: f64 = 0.6;
 /// Letters of a token, for prompts that have not been cut into tokens yet.
@@ -110,15 +116,18 @@ impl Work {
 
     fn seconds(&self, run: &PlannedRun, model: &Model, known_tokens_per_s: Option<f64>) -> f64 {
         let cores = f64::from(run.combination.threads);
-        let assumed = ASSUMED_WEIGHT_BYTES_PER_CORE_S * cores / model.weights_bytes.max(1) as f64;
+        let of_file = |file: &ModelFile| ASSUMED_WEIGHT_BYTES_PER_CORE_S * cores / file.weights_bytes.max(1) as f64;
+        let assumed = model.file.as_ref().map_or(ASSUMED_SERVER_TOKENS_PER_S, of_file);
         // Small models do not come near the speed of memory.
         let tokens_per_s = known_tokens_per_s.unwrap_or(assumed.min(1000.0)).max(1e-3);
-        OVERHEAD_S + self.decode_steps / tokens_per_s + self.prompt_tokens / (tokens_per_s * ASSUMED_PROMPT_SPEEDUP)
+        let overhead_s = if model.engine.is_embedded() { OVERHEAD_S } else { OVERHEAD_S + SERVER_OVERHEAD_S };
+        overhead_s + self.decode_steps / tokens_per_s + self.prompt_tokens / (tokens_per_s * ASSUMED_PROMPT_SPEEDUP)
     }
 
     fn bytes(&self, model: &Model) -> u64 {
         // Each prompt takes a few graphs of up to 512 tokens.
         let steps = self.decode_steps + self.turns + self.prompt_tokens / 512.0;
-        (BYTES_PER_RUN + steps * model.info.layers as f64 * BYTES_PER_LAYER_AND_STEP) as u64
+        let layers = model.file.as_ref().map_or(ASSUMED_LAYERS, |file| file.info.layers as f64);
+        (BYTES_PER_RUN + steps * layers * BYTES_PER_LAYER_AND_STEP) as u64
     }
 }

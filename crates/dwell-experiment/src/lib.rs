@@ -16,6 +16,7 @@
 mod aggregate;
 mod check;
 mod collectors;
+mod engine_limits;
 mod error;
 mod estimate;
 mod execute;
@@ -34,6 +35,6 @@ pub use estimate::{Estimate, SpeedBasis};
 pub use execute::{ExperimentListener, ExperimentSummary, FailedRun, RunEnd, RunPlace, execute};
 pub use experiment_dir::{ExperimentDir, Resumable};
 pub use finding::{Finding, Severity, has_errors};
-pub use model::Model;
+pub use model::{Model, ModelFile};
 pub use run_process::{FailedTask, RunTask, TaskEnd};
 pub use setup::{Setup, SetupFiles};

@@ -1,10 +1,12 @@
-//! A model of the experiment: its file, and whether that is the model that the experiment file speaks of.
+//! A model of the experiment: what runs it, its file, and whether that is the model that the experiment file speaks of.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use dwell_config::ModelConfig;
+use dwell_events::engine::EngineKind;
+use dwell_events::server::ServerOptions;
 use dwell_gguf::{GgufFile, InfoOptions, MemoryRequest, ModelInfo, ModelShape};
 use sha2::{Digest, Sha256};
 
@@ -18,11 +20,22 @@ const PARAMETERS_TOLERANCE: f64 = 0.05;
 const PIECES: u64 = 64;
 const PIECE_BYTES: u64 = 64 << 10;
 
-/// A model whose file was found and read.
+/// A model and what runs it.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Name of the model; its runs are filed under it.
     pub id: String,
+    /// What runs it.
+    pub engine: EngineKind,
+    /// How a runtime other than the embedded one is reached or started.
+    pub server: ServerOptions,
+    /// The file; none if only the server has the model.
+    pub file: Option<ModelFile>,
+}
+
+/// A model's file that was found and read.
+#[derive(Clone, Debug)]
+pub struct ModelFile {
     /// The file.
     pub path: PathBuf,
     /// What is in the file.
@@ -38,8 +51,44 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads the header of a model's file. Findings are what does not agree with the experiment file.
-    pub fn open(config: &ModelConfig, path: PathBuf) -> Result<(Self, Vec<Finding>), Finding> {
+    /// Reads the header of a model's file, if it has one. Findings are what does not agree with the experiment file.
+    ///
+    /// `program` is the server's program, found from the experiment file.
+    pub fn open(
+        config: &ModelConfig,
+        path: Option<PathBuf>,
+        program: Option<PathBuf>,
+    ) -> Result<(Self, Vec<Finding>), Finding> {
+        let (file, findings) = match path {
+            Some(path) => ModelFile::open(config, path).map(|(file, findings)| (Some(file), findings))?,
+            None => (None, unchecked(config).into_iter().collect()),
+        };
+        let server = ServerOptions { program, ..config.server.options() };
+        Ok((Self { id: config.id.clone(), engine: config.engine, server, file }, findings))
+    }
+
+    /// Whether its server runs already and is left as it is.
+    pub fn is_joined(&self) -> bool {
+        self.server.url.is_some()
+    }
+}
+
+/// What the experiment file says of a model and cannot be compared with anything.
+fn unchecked(config: &ModelConfig) -> Option<Finding> {
+    let keys = [
+        (config.family.is_some(), "family"),
+        (config.params.is_some(), "params"),
+        (config.quantisation.is_some(), "quantisation"),
+        (config.dtype.is_some(), "dtype"),
+    ];
+    let given: Vec<&str> = keys.into_iter().filter_map(|(is_given, key)| is_given.then_some(key)).collect();
+    let message =
+        format!("model {:?}: {} cannot be checked, only the server has the model", config.id, given.join(", "));
+    (!given.is_empty()).then(|| Finding::warning(message).hint("give its GGUF file as `path` to have it checked"))
+}
+
+impl ModelFile {
+    fn open(config: &ModelConfig, path: PathBuf) -> Result<(Self, Vec<Finding>), Finding> {
         let about =
             |finding: Finding| Finding { message: format!("model {:?}: {}", config.id, finding.message), ..finding };
         let file = GgufFile::open(&path).map_err(|error| about(Finding::of(&error)))?;
@@ -49,17 +98,16 @@ impl Model {
             .map_err(|error| about(Finding::error(error.to_string())))?;
         let fingerprint = fingerprint(&path)
             .map_err(|error| about(Finding::error(format!("reading the model failed with {error}: {path:?}"))))?;
-        let model = Self {
+        let file_read = Self {
             fingerprint,
-            id: config.id.clone(),
             path,
             weights_bytes: file.tensor_bytes(),
             has_chat_template: file.text("tokenizer.chat_template").is_some(),
             info,
             shape,
         };
-        let findings = model.disagreements(config).into_iter().map(about).collect();
-        Ok((model, findings))
+        let findings = file_read.disagreements(config).into_iter().map(about).collect();
+        Ok((file_read, findings))
     }
 
     /// The type that most bytes of the file have.

@@ -4,9 +4,11 @@ use dwell_analysis::{Options, SuitabilityThresholds};
 use dwell_config::{AnalyserConfig, Collector, Figures, PlannedRun, RunKind as PlannedKind, actions};
 use dwell_events::RunKind;
 use dwell_events::engine::{EngineOptions, Job};
+use dwell_events::server::ServerOptions;
 use dwell_run::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
 
-use crate::{ChosenCollectors, Setup};
+use crate::engine_limits::goes_on_after_the_end;
+use crate::{ChosenCollectors, Model, Setup};
 
 /// What every run of an experiment shares.
 pub(crate) struct Requests<'a> {
@@ -19,13 +21,16 @@ pub(crate) struct Requests<'a> {
 impl Requests<'_> {
     /// The request for one run. `untraced` is the run that it is compared with, if there is one.
     pub(crate) fn request(&self, run: &PlannedRun, untraced: Option<UntracedRun>) -> RunRequest {
-        let Self { setup, collectors, .. } = self;
+        let setup = self.setup;
+        let model = &setup.models[run.model_index];
+        // A model that cannot be watched was found by the check.
+        let collectors = self.collectors.for_model(model).unwrap_or_else(|_| self.collectors.clone());
         let telemetry = &setup.experiment.telemetry;
         let interval_ms = setup.experiment.collectors.process.sample_interval_ms;
         let is_untraced = matches!(run.kind, PlannedKind::Untraced(_));
         RunRequest {
-            job: Job { options: engine_options(setup, run), actions: actions(&setup.prompts, &run.combination) },
-            model_id: setup.models[run.model_index].id.clone(),
+            job: job(setup, run, &collectors),
+            model_id: model.id.clone(),
             is_traced: collectors.has(Collector::TensorOps) && !is_untraced,
             sample_interval_ms: collectors.has(Collector::Process).then_some(interval_ms),
             baseline_ms: (telemetry.baseline_secs * 1000.0) as u64,
@@ -33,7 +38,7 @@ impl Requests<'_> {
             command_line: self.command_line.to_vec(),
             build: build_options(setup),
             experiment: Some(self.experiment_run(run.kind)),
-            fallbacks: collectors.fallbacks.clone(),
+            fallbacks: collectors.fallbacks,
             untraced,
         }
     }
@@ -53,6 +58,22 @@ impl Requests<'_> {
     }
 }
 
+fn job(setup: &Setup, run: &PlannedRun, collectors: &ChosenCollectors) -> Job {
+    let model = &setup.models[run.model_index];
+    let trained_context = model.file.as_ref().map(|file| file.info.context_train);
+    Job {
+        engine: model.engine,
+        server: server_options(model, run, collectors),
+        options: engine_options(setup, run),
+        actions: actions(&setup.prompts, &run.combination, trained_context),
+    }
+}
+
+fn server_options(model: &Model, run: &PlannedRun, collectors: &ChosenCollectors) -> ServerOptions {
+    let kv_events = model.server.kv_events.clone().filter(|_| collectors.has(Collector::KvEvents));
+    ServerOptions { start: run.combination.start, kv_events, ..model.server.clone() }
+}
+
 /// How the engine is set up for a run.
 pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
     let combination = &run.combination;
@@ -64,11 +85,12 @@ pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
         kv_type_k: combination.kv_type,
         kv_type_v: combination.kv_type,
         flash_attention: combination.flash_attention,
-        chat_template: model.has_chat_template,
+        // How a server is asked is a key of its own.
+        chat_template: model.engine.is_embedded() && model.file.as_ref().is_some_and(|file| file.has_chat_template),
         // Every repetition computes the same number of tokens, whatever the model would say.
-        ignore_end: true,
+        ignore_end: goes_on_after_the_end(model.engine),
         time_resolution: setup.experiment.collectors.tensor_ops.time_resolution,
-        ..EngineOptions::new(model.path.clone())
+        ..EngineOptions::new(model.file.as_ref().map(|file| file.path.clone()).unwrap_or_default())
     }
 }
 

@@ -72,7 +72,8 @@ impl Setup {
         take(&serde_json::to_string(&self.experiment).unwrap_or_default());
         take(&serde_json::to_string(&self.prompts).unwrap_or_default());
         take(self.rules.as_deref().unwrap_or_default());
-        self.models.iter().for_each(|model| take(&model.fingerprint));
+        let fingerprint = |model: &Model| model.file.as_ref().map(|file| file.fingerprint.clone()).unwrap_or_default();
+        self.models.iter().for_each(|model| take(&fingerprint(model)));
         hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -84,7 +85,8 @@ fn default_threads() -> u32 {
 fn load_models(experiment: &Experiment, files: &SetupFiles<'_>, findings: &mut Vec<Finding>) -> Vec<Model> {
     let mut models = Vec::new();
     for config in &experiment.models {
-        let opened = model_path(config, files).and_then(|path| Model::open(config, path));
+        let program = config.server.program.as_ref().map(|program| program_path(program, files.config));
+        let opened = model_path(config, files).and_then(|path| Model::open(config, path, program));
         match opened {
             Ok((model, disagreements)) => {
                 models.push(model);
@@ -96,12 +98,18 @@ fn load_models(experiment: &Experiment, files: &SetupFiles<'_>, findings: &mut V
     models
 }
 
-fn model_path(config: &ModelConfig, files: &SetupFiles<'_>) -> Result<PathBuf, Finding> {
+/// The file of a model; none if only its server has it.
+fn model_path(config: &ModelConfig, files: &SetupFiles<'_>) -> Result<Option<PathBuf>, Finding> {
     match (&config.path, &config.name) {
-        (Some(path), _) => Ok(beside(files.config, path)),
-        (None, Some(name)) => (files.model_named)(name),
-        (None, None) => Err(Finding::error(format!("model {:?} has neither a path nor a name", config.id))),
+        (Some(path), _) => Ok(Some(beside(files.config, path))),
+        (None, Some(name)) => (files.model_named)(name).map(Some),
+        (None, None) => Ok(None),
     }
+}
+
+/// A path is relative to the experiment file; a name alone is left to be looked for in PATH.
+fn program_path(program: &Path, config: &Path) -> PathBuf {
+    if program.components().count() == 1 { program.to_owned() } else { beside(config, program) }
 }
 
 /// Files that an experiment file names are relative to it.

@@ -7,6 +7,7 @@ use crate::collectors;
 use crate::common::{Run, text_of};
 use crate::keys::Bench;
 use crate::lab::Outcome;
+use crate::served;
 
 pub fn name(bench: &Bench) {
     assert_eq!(bench.smallest.run().metadata()["experiment"]["name"], "small");
@@ -51,6 +52,9 @@ pub fn engine(bench: &Bench) {
     let said = bench.refusal_of_model("id: tiny-a, path: tiny-a.gguf, engine: llama_cp");
     assert!(said.contains("models[0].engine") && said.contains("`llama_cpp`"), "{said}");
     assert_eq!(bench.smallest.run().metadata()["engine"], "llama_cpp");
+    let Some(program) = &bench.program else { return };
+    let served = format!("path: tiny-a.gguf, engine: llama_server, server: {{program: {program:?}}}");
+    assert_eq!(served::run(&bench.lab, "engine", &served).run().metadata()["engine"], "llama_server");
 }
 
 pub fn model_path(bench: &Bench) {

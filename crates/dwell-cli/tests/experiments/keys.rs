@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::common::{Run, text_of};
+use crate::common::{Run, RunningServer, text_of};
 use crate::key_effects as effect;
 use crate::lab::{Lab, Outcome, SMALLEST};
+use crate::served::{Publisher, llama_server};
+use crate::server_effects as server;
 
 /// The experiment in which as many keys as possible have another value than in [`SMALLEST`].
 const OTHER: &str = "\
@@ -55,6 +58,12 @@ pub struct Bench {
     pub lab: Lab,
     pub smallest: Outcome,
     pub other: Outcome,
+    /// llama-server, if it is in the cache.
+    pub program: Option<PathBuf>,
+    /// The same at work on the model of the smallest experiment.
+    pub server: Option<RunningServer>,
+    /// A publisher of KV events, if there is one in the cache.
+    pub publisher: Option<Publisher>,
 }
 
 impl Bench {
@@ -64,7 +73,10 @@ impl Bench {
         lab.write("other_rules.yaml", OTHER_RULES);
         let smallest = lab.run_text("smallest", SMALLEST);
         let other = lab.run_text("other", OTHER);
-        Self { lab, smallest, other }
+        let program = llama_server("every_key_changes_what_happens");
+        let server = program.as_ref().map(|program| RunningServer::start(program, &lab.path().join("tiny-a.gguf")));
+        let publisher = Publisher::start("every_key_changes_what_happens");
+        Self { lab, smallest, other, program, server, publisher }
     }
 
     /// A repetition of the other experiment.
@@ -125,12 +137,26 @@ const CHECKS: &[(&str, Check)] = &[
     ("models[].params", effect::params),
     ("models[].quantisation", effect::quantisation),
     ("models[].dtype", effect::dtype),
+    ("models[].server.url", server::url),
+    ("models[].server.program", server::program),
+    ("models[].server.arguments", server::arguments),
+    ("models[].server.pid", server::pid),
+    ("models[].server.model_name", server::model_name),
+    ("models[].server.api", server::api),
+    ("models[].server.api_key_variable", server::api_key_variable),
+    ("models[].server.ready_within_s", server::ready_within),
+    ("models[].server.kv_bytes_per_token", server::kv_bytes_per_token),
+    ("models[].server.kv_events.endpoint", server::kv_events_endpoint),
+    ("models[].server.kv_events.replay_endpoint", server::kv_events_others),
+    ("models[].server.kv_events.topic", server::kv_events_others),
+    ("models[].server.kv_events.keeps_token_ids", server::kv_events_others),
     ("sweep.context_lengths", effect::context_lengths),
     ("sweep.batch_sizes", effect::batch_sizes),
     ("sweep.output_tokens", effect::output_tokens),
     ("sweep.kv_cache_types", effect::kv_cache_types),
     ("sweep.flash_attention", effect::flash_attention),
     ("sweep.threads", effect::threads),
+    ("sweep.starts", server::starts),
     ("sweep.repetitions", effect::repetitions),
     ("sweep.warmup_runs", effect::warmup_runs),
     ("prompts.source", effect::prompt_source),

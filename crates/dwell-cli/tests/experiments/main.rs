@@ -5,11 +5,15 @@
 mod collectors;
 #[path = "../common/mod.rs"]
 mod common;
+mod engines;
 mod files;
 mod key_effects;
 mod keys;
+mod kv_study;
 mod lab;
 mod resumed;
+mod served;
+mod server_effects;
 mod side_by_side;
 mod slowdown;
 mod tiny;

@@ -34,8 +34,8 @@ const ONLY_THERE: &[&str] = &[
     "output.hf_repo",
 ];
 
-/// Engines as only mrm-trace calls them.
-const ENGINES: &[&str] = &["llamacpp", "vllm"];
+/// The engine that only mrm-trace calls so.
+const ENGINE: &str = "llamacpp";
 
 /// Keys that both have; the others of dwell show that a file was not written for mrm-trace.
 const SHARED: &[&str] = &[
@@ -85,7 +85,7 @@ fn mark(root: &Node) -> Option<(String, Place)> {
         return None;
     }
     let is_mark = |(path, _, node): &&(String, Place, &Node)| {
-        let is_engine = path == "models[].engine" && node.text().is_some_and(|name| ENGINES.contains(&name));
+        let is_engine = path == "models[].engine" && node.text() == Some(ENGINE);
         is_engine || ONLY_THERE.contains(&path.as_str())
     };
     paths.iter().find(is_mark).map(|(path, place, _)| (path.clone(), *place))

@@ -21,7 +21,7 @@ impl Translation<'_, '_> {
         }
         self.engine(prefix, model);
         if let Some(entry) = model.take("hf_repo") {
-            let needed = "a GGUF file as `path`: llama_cpp is the only engine";
+            let needed = "a GGUF file as `path`: llama_cpp reads nothing else";
             self.refuse(&format!("{prefix}.hf_repo"), &entry.node, needed).hint = Some(CONVERT.to_owned());
         }
         self.params(prefix, model);
@@ -37,7 +37,8 @@ impl Translation<'_, '_> {
         let key = format!("{prefix}.engine");
         let Some(engine) = model.group_mut("engine") else { return };
         if engine.text() == Some("vllm") {
-            self.refuse(&key, engine, "llamacpp or llama_cpp, the only engine").hint = Some(CONVERT.to_owned());
+            let needed = "llamacpp or llama_cpp: here vllm is a server that runs already";
+            self.refuse(&key, engine, needed).hint = Some(CONVERT.to_owned());
             engine.value = Value::Text("llama_cpp".to_owned());
         }
         self.replace(&key, engine, &[("llamacpp", "llama_cpp")]);

@@ -1,0 +1,93 @@
+//! What an engine cannot do of what an experiment may ask for.
+
+use dwell_config::{Collector, Experiment, Sweep};
+use dwell_events::engine::{EngineKind, KvType};
+
+use crate::{Finding, Model, Setup};
+
+/// Why a collector cannot watch a model, whatever the machine; none if it can.
+pub(crate) fn cannot_watch(collector: Collector, model: &Model) -> Option<String> {
+    let name = model.engine.name();
+    match (collector, model.engine) {
+        (Collector::Process, _) | (Collector::TensorOps, EngineKind::LlamaCpp) => None,
+        (Collector::TensorOps, EngineKind::LlamaServer | EngineKind::LlamaCli | EngineKind::Ollama) => {
+            model.is_joined().then(|| format!("the recorder is loaded when {name} starts, and this one runs already"))
+        }
+        (Collector::TensorOps, EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang) => {
+            Some(format!("{name} runs already, and need not compute with ggml"))
+        }
+        (Collector::KvEvents, EngineKind::Vllm | EngineKind::Sglang) => {
+            let is_missing = model.server.kv_events.is_none();
+            is_missing.then(|| "no server.kv_events.endpoint is given".to_owned())
+        }
+        (Collector::KvEvents, _) => Some(format!("{name} publishes no KV events")),
+    }
+}
+
+/// Whether an engine can be told to go on after the model's end, so that every repetition computes as many tokens.
+pub(crate) fn goes_on_after_the_end(engine: EngineKind) -> bool {
+    // Ollama has no such option; of the API of OpenAI it is no part, and some servers refuse what they do not know.
+    !matches!(engine, EngineKind::Ollama | EngineKind::OpenAi)
+}
+
+/// What the experiment asks of its engines and they do not do.
+pub(crate) fn engine_findings(setup: &Setup) -> Vec<Finding> {
+    let of_model = |model: &Model| {
+        [
+            unfollowed_keys(&setup.experiment.sweep, model),
+            early_end(model),
+            sequences_one_by_one(&setup.experiment.sweep, model),
+            unused_kv_events(&setup.experiment, model),
+        ]
+    };
+    setup.models.iter().flat_map(of_model).flatten().collect()
+}
+
+/// Swept keys that have another value than by default and do not reach the engine.
+fn unfollowed_keys(sweep: &Sweep, model: &Model) -> Option<Finding> {
+    let is_only_joined = matches!(model.engine, EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang);
+    let is_fixed = is_only_joined || model.is_joined();
+    // Ollama loads the model anew for another context length or number of threads.
+    let takes_requests = model.engine == EngineKind::Ollama;
+    let keys = [
+        (sweep.context_lengths != [2048] && !takes_requests, "sweep.context_lengths"),
+        (sweep.kv_cache_types != [KvType::F16], "sweep.kv_cache_types"),
+        (sweep.flash_attention != [true], "sweep.flash_attention"),
+        (sweep.threads.is_some() && !takes_requests, "sweep.threads"),
+    ];
+    let asked: Vec<&str> = keys.into_iter().filter_map(|(is_asked, key)| is_asked.then_some(key)).collect();
+    if !is_fixed || asked.is_empty() {
+        return None;
+    }
+    let (id, engine) = (&model.id, model.engine.name());
+    let message = format!("model {id:?}: {} cannot change a {engine} that runs already", asked.join(", "));
+    let hint = "start it once for each setting, and make each a model of the experiment with its own server.url";
+    Some(Finding::warning(message).hint(hint))
+}
+
+fn early_end(model: &Model) -> Option<Finding> {
+    let (id, engine) = (&model.id, model.engine.name());
+    (!goes_on_after_the_end(model.engine)).then(|| {
+        Finding::note(format!(
+            "model {id:?}: {engine} ends an answer where the model does, perhaps before sweep.output_tokens"
+        ))
+    })
+}
+
+fn sequences_one_by_one(sweep: &Sweep, model: &Model) -> Option<Finding> {
+    let most = sweep.batch_sizes.iter().max().copied().unwrap_or(1);
+    (model.engine == EngineKind::LlamaCli && most > 1).then(|| {
+        let message =
+            format!("model {:?}: llama_cli generates one sequence, and sweep.batch_sizes has {most}", model.id);
+        Finding::error(message).hint("engine: llama_server")
+    })
+}
+
+fn unused_kv_events(experiment: &Experiment, model: &Model) -> Option<Finding> {
+    let is_unused = model.server.kv_events.is_some() && !experiment.collectors.used.contains(&Collector::KvEvents);
+    is_unused.then(|| {
+        let message =
+            format!("model {:?}: its KV events are not recorded, as collectors.use does not say so", model.id);
+        Finding::warning(message).hint("collectors: {use: [process, kv_events]}")
+    })
+}
