@@ -7,6 +7,7 @@
 
 mod activations;
 mod codecs;
+mod kv_events;
 mod limits;
 mod machine;
 mod memory;
@@ -14,6 +15,7 @@ mod overhead;
 mod report;
 mod stream;
 mod trial;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -44,6 +46,12 @@ struct Args {
     /// Folder on the disk that `stream` measures; 2 GiB are written there.
     #[arg(long, default_value = ".")]
     stream_folder: PathBuf,
+    /// Rounds of `watch`.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    watch_rounds: u32,
+    /// Seconds that `watch` watches for, each time.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    watch_secs: u32,
     /// Folder that the results are kept in.
     #[arg(long, default_value = "benches/runs")]
     output: PathBuf,
@@ -60,6 +68,11 @@ enum Part {
     Stream,
     /// Codecs on activations.
     Codecs,
+    /// Watching a process.
+    Watch,
+    /// KV cache events.
+    #[value(name = "kv_events")]
+    KvEvents,
 }
 
 impl Part {
@@ -69,6 +82,8 @@ impl Part {
             Part::Memory => "memory",
             Part::Stream => "stream",
             Part::Codecs => "codecs",
+            Part::Watch => "watch",
+            Part::KvEvents => "kv_events",
         }
     }
 }
@@ -86,6 +101,7 @@ impl Args {
 }
 
 fn main() -> anyhow::Result<()> {
+    watch::be_watched_if_asked();
     let args = Args::parse();
     let mut report = report::Report::begin(&args.output, &args.suffix())?;
     if args.measures(Part::Overhead) {
@@ -104,6 +120,12 @@ fn main() -> anyhow::Result<()> {
             Some(activations) => codecs::measure(activations, &mut report)?,
             None => codecs::measure(activations::capture()?.path(), &mut report)?,
         }
+    }
+    if args.measures(Part::Watch) {
+        watch::measure(args.watch_rounds, args.watch_secs, &mut report)?;
+    }
+    if args.measures(Part::KvEvents) {
+        kv_events::measure(&mut report)?;
     }
     report.end()
 }

@@ -9,6 +9,8 @@ mod args;
 mod capture_text;
 mod capture_view;
 mod commands;
+mod compare_text;
+mod engine_model;
 mod experiment_file;
 mod experiment_view;
 mod format;
@@ -22,6 +24,10 @@ mod same_file;
 mod summary_text;
 mod terminal;
 mod text_view;
+mod watch_record;
+mod watch_summary;
+mod watch_target;
+mod watch_view;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,14 +43,17 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Validate(args) => commands::validate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Analyse(args) => commands::analyse::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Recover(args) => commands::recover::run(&args),
         Command::Relabel(args) => commands::relabel::run(&args),
+        Command::Import { command } => commands::import::run(&command),
         Command::Schema => commands::schema::run(),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Tensors { command } => commands::tensors::run(&command),
@@ -54,6 +63,7 @@ fn main() -> ExitCode {
             ModelCommand::Info(args) => commands::model_info::run(&args),
         },
         Command::PlannedRun => commands::planned_run::run(),
+        Command::Guard { kill, command } => commands::guard::run(&command, kill),
         Command::Worker => return dwell_worker::run(),
         Command::CaptureWorker => return dwell_worker::run_capture(),
     };

@@ -115,12 +115,17 @@ fn stand_in() -> anyhow::Result<PathBuf> {
 
 /// Runs are filed under the file's name, in lower case and without its ending.
 fn model_at(path: PathBuf) -> Model {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let id = path.file_stem().map(|stem| id_of_name(&stem.to_string_lossy())).unwrap_or_default();
+    Model { path, id }
+}
+
+/// The folder name for runs of a model with this name.
+pub(crate) fn id_of_name(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    let id: String = stem.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
+    let id: String = name.to_lowercase().chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
     // A name that begins with either would be hidden, or taken for an option.
     let id = id.trim_start_matches(['.', '-']);
-    Model { path, id: if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect() }
+    if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect()
 }
 
 /// The cached file of a model, got first if it is not there.

@@ -4,12 +4,13 @@ use std::io::Read;
 use std::path::Path;
 
 use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
 use dwell_gguf::GgufFile;
 use dwell_run::{BuildOptions, RunRequest};
 
 use crate::args::{AutoSwitch, CollectorArg, GenerationArgs, RunArgs};
+use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
-use crate::model_cache::Model;
 
 /// Asks for some hundred tokens of plain text.
 const DEFAULT_PROMPT: &str = "Explain, step by step, how a refrigerator keeps food cold.";
@@ -25,6 +26,7 @@ const MOST_SEQUENCES: u32 = 64;
 /// It does not look at the model, so that a wrong argument is told before a model is fetched.
 pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
     check_options(args)?;
+    check_engine_options(args)?;
     if let Some(path) = &args.actions {
         return actions_in(path);
     }
@@ -36,9 +38,14 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
 }
 
 /// The request for these actions on a model.
-pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &Model, file: &GgufFile) -> RunRequest {
+pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel) -> RunRequest {
     RunRequest {
-        job: Job { options: run_options(args, model, file), actions },
+        job: Job {
+            engine: args.engine,
+            server: server_options(args, model),
+            options: run_options(args, model),
+            actions,
+        },
         model_id: model.id.clone(),
         is_traced: args.collect.contains(&CollectorArg::TensorOps),
         sample_interval_ms: args.collect.contains(&CollectorArg::Process).then_some(args.sample_interval_ms),
@@ -126,7 +133,49 @@ fn prompt_in(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn run_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptions {
+fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
+    let server = &args.server;
+    let kv_events = server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
+        endpoint: endpoint.clone(),
+        replay_endpoint: server.kv_events_replay.clone(),
+        topic: server.kv_events_topic.clone(),
+        keeps_token_ids: server.keep_token_ids,
+    });
+    ServerOptions {
+        url: server.url.clone(),
+        program: server.program.clone(),
+        arguments: server.server_arg.clone(),
+        pid: server.server_pid,
+        model_name: model.name.clone(),
+        api: server.api.unwrap_or_else(|| usual_api(args, model)),
+        api_key_variable: server.api_key_env.clone(),
+        start: server.start,
+        ready_within_s: Some(server.ready_secs),
+        kv_events,
+        kv_bytes_per_token: server.kv_bytes_per_token,
+    }
+}
+
+/// As the embedded engine would ask: a model with a template is given messages. A model that only the server has is taken
+/// for one.
+fn usual_api(args: &RunArgs, model: &EngineModel) -> Api {
+    let has_template = model.file.as_ref().is_none_or(has_chat_template);
+    if wants_template(args.generation.chat_template, has_template) { Api::Chat } else { Api::Completion }
+}
+
+fn has_chat_template(file: &GgufFile) -> bool {
+    file.text("tokenizer.chat_template").is_some()
+}
+
+fn wants_template(switch: AutoSwitch, has_template: bool) -> bool {
+    match switch {
+        AutoSwitch::Auto => has_template,
+        AutoSwitch::On => true,
+        AutoSwitch::Off => false,
+    }
+}
+
+fn run_options(args: &RunArgs, model: &EngineModel) -> EngineOptions {
     EngineOptions {
         batch_size: args.batch_size,
         micro_batch_size: args.generation.micro_batch_size.min(args.batch_size),
@@ -134,13 +183,12 @@ fn run_options(args: &RunArgs, model: &Model, file: &GgufFile) -> EngineOptions 
         kv_unified: args.kv_unified,
         context_shift: args.context_shift,
         time_resolution: args.time_resolution,
-        ..engine_options(&args.generation, model, file)
+        ..engine_options(&args.generation, &model.path, model.file.as_ref())
     }
 }
 
 /// How the engine is set up for one sequence.
-pub(crate) fn engine_options(args: &GenerationArgs, model: &Model, file: &GgufFile) -> EngineOptions {
-    let has_template = file.text("tokenizer.chat_template").is_some();
+pub(crate) fn engine_options(args: &GenerationArgs, model: &Path, file: Option<&GgufFile>) -> EngineOptions {
     EngineOptions {
         context_length: args.context_length,
         threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
@@ -153,12 +201,8 @@ pub(crate) fn engine_options(args: &GenerationArgs, model: &Model, file: &GgufFi
         full_window_cache: args.full_window_cache,
         seed: args.seed,
         temperature: args.temperature,
-        chat_template: match args.chat_template {
-            AutoSwitch::Auto => has_template,
-            AutoSwitch::On => true,
-            AutoSwitch::Off => false,
-        },
+        chat_template: wants_template(args.chat_template, file.is_some_and(has_chat_template)),
         ignore_end: args.ignore_end,
-        ..EngineOptions::new(model.path.clone())
+        ..EngineOptions::new(model.to_owned())
     }
 }

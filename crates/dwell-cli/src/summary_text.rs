@@ -1,5 +1,7 @@
 //! The summary of a run, for people.
 
+use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
+use dwell_events::server::ServerFacts;
 use dwell_run::{RegionSummary, RunSummary};
 
 use crate::format::{bytes, count, or_dash, ratio, seconds, table};
@@ -9,8 +11,14 @@ pub(crate) fn summary(run: &RunSummary) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
+    if let Some(server) = &run.server {
+        line("engine", engine_line(run.engine, server));
+    }
     if let Some(generation) = &run.generation {
         line("speed", speed_line(generation));
+    }
+    if let Some(memory) = &run.memory {
+        memory_lines(memory).into_iter().for_each(|(name, value)| line(name, value));
     }
     line("seen", seen_line(run));
     line("lost", lost_line(run));
@@ -19,14 +27,42 @@ pub(crate) fn summary(run: &RunSummary) -> String {
     if let Some(failure) = &run.failure {
         line("failed", failure.clone());
     }
-    text.push('\n');
-    text.push_str(&region_table(&run.regions, run.window_s, run.definitions));
+    if !run.regions.is_empty() {
+        text.push('\n');
+        text.push_str(&region_table(&run.regions, run.window_s, run.definitions));
+    }
     text.push_str(&format!(
         "\n{}{}\n",
         if run.state == "partial" { "partial run: " } else { "" },
         run.run_dir.display()
     ));
     text
+}
+
+/// What ran the model, and how it was reached.
+fn engine_line(engine: &str, server: &ServerFacts) -> String {
+    let version = server.version.as_deref().map_or_else(String::new, |version| format!(" ({version})"));
+    let how = if server.is_started_here { "started" } else { "joined" };
+    let url = server.url.as_deref().map_or_else(String::new, |url| format!(" at {url}"));
+    format!("{engine}{version}, {how}{url}")
+}
+
+/// Where the memory went, what a token takes, and how long it took to begin.
+fn memory_lines(memory: &MemoryReport) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(steady) = &memory.steady {
+        let part = |part: &SplitPart| format!("{} {}", part.part.name().replace('_', " "), signed_bytes(part.bytes));
+        let parts: Vec<String> = steady.parts.iter().map(part).collect();
+        lines.push(("memory", format!("{}: {}", bytes(steady.total_bytes), parts.join(", "))));
+    }
+    if memory.verdict.kind != VerdictKind::TooFewSamples {
+        lines.push(("kv cache", memory.verdict.sentence.clone()));
+    }
+    lines
+}
+
+fn signed_bytes(value: i64) -> String {
+    format!("{}{}", if value < 0 { "-" } else { "" }, bytes(value.unsigned_abs()))
 }
 
 /// How many tokens, and how fast.
@@ -49,7 +85,10 @@ fn seen_line(run: &RunSummary) -> String {
             seconds(run.window_s),
             count(run.unknown_accesses),
         ),
-        None => "no accesses: the collector tensor_ops was not used".to_owned(),
+        None => {
+            let reason = run.server.as_ref().and_then(|server| server.untraced_because.as_deref());
+            format!("no accesses: {}", reason.unwrap_or("the collector tensor_ops was not used"))
+        }
     }
 }
 

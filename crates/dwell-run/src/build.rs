@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{Analyser, MetricsReport, Options};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
 use dwell_gguf::GgufFile;
+use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_store::{
     Compression, PARTIAL_SUFFIX, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table,
@@ -15,13 +17,15 @@ use dwell_store::{
 };
 
 use crate::manifest_row::run_row;
+use crate::memory_report::{TokenMemory, memory_report};
+use crate::merged_records::MergedRecords;
 use crate::metadata::Metadata;
-use crate::raw_records::{RawRecords, frames};
-use crate::run_loss::{missing_records, run_losses};
+use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
 use crate::samples::ProcessSamples;
+use crate::server_figures::ServerFiguresFile;
 use crate::session::RecordingFacts;
 use crate::summary::RunSummary;
-use crate::{BuildOptions, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM};
+use crate::{BuildOptions, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, kv_events, rings};
 
 /// Rows that are gathered before they are written.
 const ROWS_PER_BATCH: usize = 32 * 1024;
@@ -61,13 +65,20 @@ fn build_and_seal(
     let build = build.clone();
     let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
     let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
-    let (mut labelled, mut table_rows) = write_accesses(run, &record, &samples, listener)?;
+    let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &samples, listener)?;
     labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
-    table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     table_rows.insert(Table::Memory.name(), samples.rows);
+    let kv_blocks = kv_events::write_table(run, &record)?;
+    if let Some(blocks) = &kv_blocks {
+        table_rows.insert(Table::KvBlockLifecycle.name(), blocks.rows);
+        labelled.loss.extend(blocks.losses());
+    }
+    table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     let metrics = analyse_run(run, build.analysis)?;
     write_metrics(run, &metrics, &build)?;
-    let built = Built { record: &record, facts: facts.unwrap_or_default(), labelled: &labelled, samples: &samples };
+    let memory = memory_report(&record, &labelled, &samples.engine, &token_times);
+    let facts = facts.unwrap_or_default();
+    let built = Built { record: &record, facts, labelled: &labelled, samples: &samples, memory, kv_blocks };
     let metadata = Metadata::of(run, &built, &metrics, &table_rows);
     write_json_atomically(&run.metadata_json(), &metadata)?;
     write_manifest(run)?;
@@ -92,6 +103,9 @@ pub(crate) struct Built<'a> {
     pub(crate) facts: RecordingFacts,
     pub(crate) labelled: &'a Labelled,
     pub(crate) samples: &'a ProcessSamples,
+    pub(crate) memory: MemoryReport,
+    /// What a server said of its KV blocks.
+    pub(crate) kv_blocks: Option<KvBlocksReport>,
 }
 
 /// The folder of results that a run lies in; none for a run that was moved out of one.
@@ -167,28 +181,28 @@ fn write_accesses(
     record: &RunRecord,
     samples: &ProcessSamples,
     listener: &mut dyn RunListener,
-) -> Result<(Labelled, TableRows), RunError> {
+) -> Result<(Labelled, TableRows, TokenTimes), RunError> {
     let build = &record.request.build;
-    let mut tables = AccessTables::create(run, samples, build.compression)?;
+    let mut tables = AccessTables::create(run, record, samples)?;
     let mut labeller = Labeller::new(&file_tensors(record));
     if let Some(rules) = rules(build)? {
         labeller = labeller.with_rules(rules, build.unknown_policy);
     }
-    let mut records = RawRecords::open(&run.raw_stream(TENSOR_OPS_STREAM))?;
-    while let Some(batch) = records.next_batch() {
-        for frame in frames(&batch) {
-            labeller.frame(&frame, &mut tables.output);
-            tables.write_full_batches(ROWS_PER_BATCH)?;
+    let mut records = MergedRecords::open(&run.raw_stream(TENSOR_OPS_STREAM), &rings::program_streams(run))?;
+    while let Some(frame) = records.next_frame() {
+        labeller.frame(&frame, &mut tables.output);
+        tables.write_full_batches(ROWS_PER_BATCH)?;
+        if let Some(share) = records.news_of_share_read() {
+            listener.building(share);
         }
-        listener.building(records.share_read());
     }
     if let Some(access) = labeller.unlabelled() {
         return Err(RunError::Labelling { reason: access.to_string(), hints: access.hints() });
     }
     let mut labelled = labeller.finish(&mut tables.output);
-    labelled.loss.extend(missing_records(records.missing()));
-    let rows = tables.finish()?;
-    Ok((labelled, rows))
+    labelled.loss.extend(missing_records(records.missing()).into_iter().chain(unlabelled_programs(&records)));
+    let (rows, token_times) = tables.finish()?;
+    Ok((labelled, rows, token_times))
 }
 
 /// The rules to ask about accesses; none where they could change nothing.
@@ -204,18 +218,21 @@ fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, RunError> {
 /// The tables that grow with the run, written while records are labelled.
 struct AccessTables<'a> {
     output: Output,
-    samples: &'a ProcessSamples,
     trace: TableWriter,
     blocks: TableWriter,
     tokens: TableWriter,
+    token_memory: TokenMemory<'a>,
+    server_figures: Option<ServerFiguresFile>,
 }
 
 impl<'a> AccessTables<'a> {
-    fn create(run: &RunDir, samples: &'a ProcessSamples, compression: Compression) -> Result<Self, StoreError> {
-        let table = |table| TableWriter::create_with(run.path(), table, compression);
+    fn create(run: &RunDir, record: &RunRecord, samples: &'a ProcessSamples) -> Result<Self, StoreError> {
+        let table = |table| TableWriter::create_with(run.path(), table, record.request.build.compression);
+        let has_server = !record.request.job.engine.is_embedded();
         Ok(Self {
             output: Output::new(run.run_id()),
-            samples,
+            token_memory: TokenMemory::create(run, &samples.engine, record.clock)?,
+            server_figures: has_server.then(|| ServerFiguresFile::create(run, record.clock)).transpose()?,
             trace: table(Table::Trace)?,
             blocks: table(Table::KvBlockLifecycle)?,
             tokens: table(Table::Tokens)?,
@@ -231,19 +248,22 @@ impl<'a> AccessTables<'a> {
         }
         if self.output.tokens.len() >= rows_min {
             let mut rows = std::mem::take(&mut self.output.tokens);
-            rows.iter_mut().for_each(|token| token.rss_bytes = self.samples.worker_rss_at(token.end_ns));
+            self.token_memory.note(&mut rows)?;
             self.tokens.write(&tokens::batch(&rows))?;
         }
-        Ok(())
+        let figures = std::mem::take(&mut self.output.server_figures);
+        self.server_figures.as_mut().map_or(Ok(()), |file| file.write(&figures))
     }
 
-    fn finish(mut self) -> Result<TableRows, StoreError> {
+    fn finish(mut self) -> Result<(TableRows, TokenTimes), StoreError> {
         self.write_full_batches(1)?;
-        Ok(TableRows::from([
+        self.server_figures.map_or(Ok(()), ServerFiguresFile::finish)?;
+        let rows = TableRows::from([
             (Table::KvBlockLifecycle.name(), self.blocks.finish()?),
             (Table::Trace.name(), self.trace.finish()?),
             (Table::Tokens.name(), self.tokens.finish()?),
-        ]))
+        ]);
+        Ok((rows, self.token_memory.finish()?))
     }
 }
 

@@ -54,6 +54,10 @@ pub enum RunError {
         results: PathBuf,
     },
 
+    /// A server's KV events could not be listened to.
+    #[error(transparent)]
+    KvEvents(dwell_kv_events::SubscribeError),
+
     /// The worker's ring could not be read.
     #[error("opening the worker's ring failed with {reason}: {path:?}")]
     Ring {
@@ -170,6 +174,7 @@ impl RunError {
 impl Hint for RunError {
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::KvEvents(error) => error.hints(),
             RunError::Store(error) => error.hints(),
             RunError::Engine { hints, .. }
             | RunError::Labelling { hints, .. }

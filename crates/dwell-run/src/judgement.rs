@@ -7,7 +7,7 @@ use dwell_events::{RegionType, Severity};
 use dwell_label::Labelled;
 
 use crate::RunRecord;
-use crate::metadata::Telemetry;
+use crate::metadata::{Telemetry, is_traced};
 use crate::observer_effect::ObserverEffect;
 use crate::samples::ProcessSamples;
 
@@ -35,7 +35,7 @@ pub(crate) fn quality(
 ) -> Quality {
     let lost = labelled.loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
     let lost_records = lost.map(|row| row.count).fold(0, u64::saturating_add);
-    if !record.request.is_traced {
+    if !is_traced(record, labelled) {
         let collector = "process".to_owned();
         return Quality::of(&QualityInput { collector, rows: samples.rows, lost_records, ..QualityInput::default() });
     }

@@ -17,13 +17,18 @@ mod discard;
 mod error;
 mod experiment_run;
 mod judgement;
+mod kv_events;
 mod manifest_row;
+mod memory_report;
+mod merged_records;
 mod metadata;
 mod observer_effect;
+mod page_cache;
 mod patience;
 mod probe;
 mod raw_records;
 mod record;
+mod recordings;
 mod recover;
 mod relabel;
 mod request;
@@ -31,6 +36,7 @@ mod rings;
 mod run_loss;
 mod samples;
 mod sampling;
+mod server_figures;
 mod session;
 mod summary;
 mod worker_process;
@@ -57,5 +63,9 @@ pub const TENSOR_OPS_STREAM: &str = "tensor_ops";
 pub const PROCESS_STREAM: &str = "process";
 /// Label of the worker in the memory table.
 pub const WORKER_LABEL: &str = "worker";
+/// Label of a server's processes in the memory table.
+pub const SERVER_LABEL: &str = "server";
+/// Label of the process that asks a server in the memory table.
+pub const CLIENT_LABEL: &str = "client";
 /// Label of the observer in the memory table.
 pub const OBSERVER_LABEL: &str = "observer";

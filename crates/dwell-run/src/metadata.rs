@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use dwell_analysis::MetricsReport;
+use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, LoadedModel, TimeResolution};
+use dwell_events::server::{RequestTimings, ServerFacts};
 use dwell_host::{Baseline, HostFacts, SensorSummary};
-use dwell_label::{Labelled, PhaseSpan};
+use dwell_kv_events::{KV_EVENTS_COLLECTOR, KvBlocksReport};
+use dwell_label::{Labelled, PhaseSpan, RequestSpan};
 use dwell_store::{ClockAnchor, RunDir, utc_text};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +19,7 @@ use crate::build::{Built, is_partial};
 use crate::experiment_run::ExperimentRun;
 use crate::judgement::{quality, validity};
 use crate::observer_effect::ObserverEffect;
+use crate::page_cache::PageCache;
 use crate::{BuildOptions, RunRecord};
 
 /// Content of `metadata.json`.
@@ -41,6 +45,18 @@ pub struct Metadata {
     pub host: HostFacts,
     /// Name of the engine.
     pub engine: &'static str,
+    /// What a server said of itself.
+    pub server: Option<ServerFacts>,
+    /// Requests to a server.
+    pub requests: Vec<RequestFacts>,
+    /// In which state the model was to be when the run began.
+    pub start: &'static str,
+    /// How much of the model's file was in the page cache when the run began.
+    pub page_cache: Option<PageCache>,
+    /// What a server said of its KV blocks.
+    pub kv_blocks: Option<KvBlocksReport>,
+    /// Where the memory went, and what a token takes.
+    pub memory: Option<MemoryReport>,
     /// How it was set up.
     pub options: EngineOptions,
     /// What it did.
@@ -119,6 +135,29 @@ pub struct PhaseTimes {
     pub end_ns: u64,
 }
 
+/// A request to a server.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RequestFacts {
+    /// Sequence that it continued.
+    pub sequence: i32,
+    /// When it was sent.
+    pub begin_ns: u64,
+    /// When its first token arrived.
+    pub first_token_ns: Option<u64>,
+    /// When its answer was whole.
+    pub end_ns: Option<u64>,
+    /// What the server says of it.
+    #[serde(flatten)]
+    pub timings: RequestTimings,
+}
+
+impl RequestFacts {
+    fn of(span: &RequestSpan) -> Self {
+        let RequestSpan { sequence, begin_ns, first_token_ns, end_ns, timings } = *span;
+        Self { sequence, begin_ns, first_token_ns, end_ns, timings }
+    }
+}
+
 /// Tokens and speed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Generation {
@@ -164,7 +203,7 @@ impl Metadata {
         metrics: &MetricsReport,
         table_rows: &BTreeMap<&'static str, u64>,
     ) -> Self {
-        let Built { record, facts, labelled, samples } = built;
+        let Built { record, facts, labelled, samples, .. } = built;
         let (request, outcome) = (&record.request, &labelled.outcome);
         let generation = outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens));
         let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
@@ -172,7 +211,7 @@ impl Metadata {
         let peak = outcome.peak_rss_bytes;
         let effect = ObserverEffect::of(samples, peak, facts.worker_blocked_ns, generation.as_ref(), untraced);
         Self {
-            metadata_schema_version: "1.1",
+            metadata_schema_version: "1.2",
             run_id: run.run_id().to_owned(),
             model_id: request.model_id.clone(),
             state: if is_partial(labelled) { "partial" } else { "complete" },
@@ -181,7 +220,13 @@ impl Metadata {
             command_line: request.command_line.clone(),
             clock: record.clock,
             host: record.host.clone(),
-            engine: "llama_cpp",
+            engine: request.job.engine.name(),
+            server: outcome.server.clone(),
+            requests: outcome.requests.iter().map(RequestFacts::of).collect(),
+            start: request.job.server.start.name(),
+            page_cache: record.page_cache,
+            kv_blocks: built.kv_blocks.clone(),
+            memory: Some(built.memory.clone()),
             options: request.job.options.clone(),
             actions: request.job.actions.clone(),
             model: outcome.model.clone(),
@@ -191,7 +236,10 @@ impl Metadata {
             tables: table_facts(table_rows, trace_basis(record, labelled)),
             time_resolution: time_resolution(record, labelled),
             experiment: request.experiment.clone(),
-            collectors: CollectorFacts { used: collectors_used(record), fallbacks: request.fallbacks.clone() },
+            collectors: CollectorFacts {
+                used: collectors_used(record, labelled),
+                fallbacks: fallbacks(record, labelled),
+            },
             validity: validity(&effect, &telemetry, request.build.ignores_throttle),
             quality: quality(record, labelled, samples, metrics),
             telemetry,
@@ -211,13 +259,34 @@ impl PhaseTimes {
 }
 
 fn time_resolution(record: &RunRecord, labelled: &Labelled) -> Option<&'static str> {
-    let hello = labelled.hello.as_ref().filter(|_| record.request.is_traced)?;
+    let hello = labelled.hello.as_ref().filter(|_| is_traced(record, labelled))?;
     TimeResolution::NAMES.get(usize::from(hello.resolution)).copied()
 }
 
-fn collectors_used(record: &RunRecord) -> Vec<&'static str> {
+/// Whether graphs were recorded: a program that runs the model may be none into which the recorder can be loaded.
+pub(crate) fn is_traced(record: &RunRecord, labelled: &Labelled) -> bool {
+    let request = &record.request;
+    request.is_traced && (request.job.engine.is_embedded() || labelled.graphs > 0)
+}
+
+/// Collectors that were wanted and did not work, those that were known before and those that a server showed.
+fn fallbacks(record: &RunRecord, labelled: &Labelled) -> Vec<Fallback> {
+    let mut fallbacks = record.request.fallbacks.clone();
+    if record.request.is_traced && !is_traced(record, labelled) {
+        let reason = labelled.outcome.server.as_ref().and_then(|server| server.untraced_because.clone());
+        fallbacks.push(Fallback {
+            wanted: "tensor_ops".to_owned(),
+            instead: "process".to_owned(),
+            reason: reason.unwrap_or_else(|| "the runtime computed no graph that the recorder saw".to_owned()),
+        });
+    }
+    fallbacks
+}
+
+fn collectors_used(record: &RunRecord, labelled: &Labelled) -> Vec<&'static str> {
     let is_sampled = record.request.sample_interval_ms.is_some();
-    [(record.request.is_traced, "tensor_ops"), (is_sampled, "process")]
+    let has_kv_events = record.request.job.server.kv_events.is_some();
+    [(is_traced(record, labelled), "tensor_ops"), (is_sampled, "process"), (has_kv_events, KV_EVENTS_COLLECTOR)]
         .into_iter()
         .filter_map(|(is_used, name)| is_used.then_some(name))
         .collect()
@@ -226,7 +295,7 @@ fn collectors_used(record: &RunRecord) -> Vec<&'static str> {
 /// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
 fn trace_basis(record: &RunRecord, labelled: &Labelled) -> &'static str {
     let is_assumed = labelled.loss.iter().any(|row| row.kind == LossKind::GenericOpRule);
-    match (record.request.is_traced, is_assumed) {
+    match (is_traced(record, labelled), is_assumed) {
         (false, _) => "none",
         (true, true) => "inferred",
         (true, false) => "exact",

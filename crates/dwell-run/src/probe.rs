@@ -58,7 +58,7 @@ fn request(model: &Path) -> RunRequest {
         Action::Generate { max_tokens: 1, sequences },
     ];
     RunRequest {
-        job: Job { options, actions },
+        job: Job::embedded(options, actions),
         model_id: "small".to_owned(),
         is_traced: true,
         sample_interval_ms: None,

@@ -87,18 +87,14 @@ impl RawRecords {
     }
 }
 
-/// The records of a batch.
-pub(crate) fn frames(batch: &RecordBatch) -> impl Iterator<Item = Frame<'_>> {
-    let sequences = batch.column(0).as_primitive::<UInt64Type>();
-    let kinds = batch.column(1).as_primitive::<UInt16Type>();
-    let times = batch.column(2).as_primitive::<UInt64Type>();
-    let payloads = batch.column(3).as_binary::<i32>();
-    (0..batch.num_rows()).map(move |row| Frame {
-        kind: kinds.value(row),
-        sequence: sequences.value(row),
-        time_ns: times.value(row),
-        payload: payloads.value(row),
-    })
+/// One record of a batch.
+pub(crate) fn frame_at(batch: &RecordBatch, row: usize) -> Frame<'_> {
+    Frame {
+        sequence: batch.column(0).as_primitive::<UInt64Type>().value(row),
+        kind: batch.column(1).as_primitive::<UInt16Type>().value(row),
+        time_ns: batch.column(2).as_primitive::<UInt64Type>().value(row),
+        payload: batch.column(3).as_binary::<i32>().value(row),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use dwell_store::{RunDir, RunState, StoreError};
 
 use crate::raw_records::RawRecords;
 use crate::record::{Recording, holds_records_from};
+use crate::recordings::program_stream;
 use crate::{BuiltRun, RunError, RunListener, RunRecord, TENSOR_OPS_STREAM, build_run, rings};
 
 /// How long processes that were killed, or whose parent was, may take to die; the kernel sees to it.
@@ -38,7 +39,10 @@ pub fn recover_run(
     // With this process in the marker, a second recovery at the same time is refused.
     run.set_state(state)?;
     for ring in rings::waiting(&run) {
-        empty_ring(&run, &ring)?;
+        empty_ring(&ring, &run.raw_stream(TENSOR_OPS_STREAM))?;
+    }
+    for ring in rings::waiting_of_programs(&run) {
+        empty_ring(&ring, &program_stream(&ring))?;
     }
     rings::remove_unfinished(&run);
     run.set_state(RunState::Building)?;
@@ -77,9 +81,8 @@ fn is_running_dwell(pid: u32) -> bool {
 }
 
 /// Appends what a ring still holds to the stream.
-fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
-    let stream = run.raw_stream(TENSOR_OPS_STREAM);
-    let mut records = RawRecords::open(&stream)?;
+fn empty_ring(ring: &Path, stream: &Path) -> Result<(), RunError> {
+    let mut records = RawRecords::open(stream)?;
     while records.next_batch().is_some() {}
     match holds_records_from(ring, records.next_sequence()) {
         // What it held is lost, and counted; what was written out of it before is not.
@@ -93,10 +96,10 @@ fn empty_ring(run: &RunDir, ring: &Path) -> Result<(), RunError> {
         outcome => outcome?,
     };
     let mut recording = if records.has_header() {
-        Recording::resume(ring, &stream, records.next_sequence())?
+        Recording::resume(ring, stream, records.next_sequence())?
     } else {
-        remove_if_there(&stream)?;
-        Recording::begin(ring, &stream)?
+        remove_if_there(stream)?;
+        Recording::begin(ring, stream)?
     };
     recording.drain(|_| {})?;
     Ok(recording.finish()?)

@@ -1,6 +1,7 @@
 //! What to run, how to watch it, and what to make of it.
 
 use dwell_events::engine::Job;
+use dwell_events::server::without_secrets;
 use dwell_host::{Baseline, HostFacts};
 use dwell_store::ClockAnchor;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::BuildOptions;
 use crate::experiment_run::ExperimentRun;
 use crate::metadata::Fallback;
 use crate::observer_effect::UntracedRun;
+use crate::page_cache::PageCache;
 
 /// What to run and how to watch it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +58,9 @@ pub struct RunRecord {
     /// What the machine did before the run; none if that was not looked at.
     #[serde(default)]
     pub baseline: Option<Baseline>,
+    /// How much of the model's file was in the page cache when the run began; none if there is no file to look at.
+    #[serde(default)]
+    pub page_cache: Option<PageCache>,
     /// Version of dwell.
     pub dwell_version: String,
 }
@@ -66,11 +71,15 @@ impl RunRecord {
 
     /// The record of a request, as of now.
     pub fn of(request: &RunRequest, baseline: Option<Baseline>) -> Self {
+        let mut request = request.clone();
+        request.command_line = without_secrets(&request.command_line);
+        request.job.server.arguments = without_secrets(&request.job.server.arguments);
         Self {
-            request: request.clone(),
+            request,
             clock: clock_anchor(),
             host: HostFacts::read(),
             baseline,
+            page_cache: None,
             dwell_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dwell_events::server::PROGRAM_RINGS_DIR;
 use dwell_store::{RunDir, StoreError};
 
 const RING: &str = "ring";
@@ -11,14 +12,41 @@ const DAMAGED_RING: &str = "damaged_ring";
 /// A ring whose worker was killed while it made it; nothing is in it.
 const UNFINISHED_RING: &str = "partial";
 
-/// Rings that may hold records.
+/// Where programs into which the recorder was loaded make their rings.
+pub(crate) fn programs_dir(run: &RunDir) -> PathBuf {
+    run.raw().join(PROGRAM_RINGS_DIR)
+}
+
+/// Makes that folder.
+pub(crate) fn make_programs_dir(run: &RunDir) -> Result<(), StoreError> {
+    let dir = programs_dir(run);
+    fs::create_dir(&dir).map_err(|error| StoreError::from_io("making the folder of programs' rings", &dir, error))
+}
+
+/// Rings of workers that may hold records.
 pub(crate) fn waiting(run: &RunDir) -> Vec<PathBuf> {
-    with_ending(run, RING)
+    in_dir(&run.raw())
+}
+
+/// Rings of other programs that may hold records.
+pub(crate) fn waiting_of_programs(run: &RunDir) -> Vec<PathBuf> {
+    in_dir(&programs_dir(run))
+}
+
+/// Rings in a folder.
+pub(crate) fn in_dir(dir: &Path) -> Vec<PathBuf> {
+    with_ending(dir, RING)
+}
+
+/// Raw streams of other programs.
+pub(crate) fn program_streams(run: &RunDir) -> Vec<PathBuf> {
+    with_ending(&programs_dir(run), "arrows")
 }
 
 /// How many rings could not be read to their end.
 pub(crate) fn damaged_count(run: &RunDir) -> u64 {
-    with_ending(run, DAMAGED_RING).len() as u64
+    let count = |dir: &Path| with_ending(dir, DAMAGED_RING).len() as u64;
+    count(&run.raw()) + count(&programs_dir(run))
 }
 
 /// Marks a ring as one that could not be read to its end.
@@ -34,7 +62,8 @@ pub(crate) fn set_aside(ring: &Path) -> Result<(), StoreError> {
 pub(crate) fn remove_unfinished(run: &RunDir) {
     let is_ring =
         |path: &PathBuf| path.file_stem().is_some_and(|stem| Path::new(stem).extension() == Some(RING.as_ref()));
-    for path in with_ending(run, UNFINISHED_RING).into_iter().filter(is_ring) {
+    let found = [run.raw(), programs_dir(run)].map(|dir| with_ending(&dir, UNFINISHED_RING));
+    for path in found.into_iter().flatten().filter(is_ring) {
         // It takes space and does no other harm.
         let _ = fs::remove_file(path);
     }
@@ -45,7 +74,11 @@ pub(crate) fn producer_pid(ring: &Path) -> Option<u32> {
     ring.file_stem()?.to_str()?.parse().ok()
 }
 
-fn with_ending(run: &RunDir, ending: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(run.raw()).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension() == Some(ending.as_ref())).collect()
+/// Files with an ending in a folder, in the order of their names; none if the folder is not there.
+fn with_ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension() == Some(ending.as_ref())).collect();
+    found.sort();
+    found
 }

@@ -5,6 +5,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_label::Labelled;
 use dwell_store::RunDir;
 
+use crate::merged_records::MergedRecords;
 use crate::rings;
 use crate::samples::ProcessSamples;
 use crate::session::RecordingFacts;
@@ -42,12 +43,23 @@ pub(crate) fn run_losses(
             let interruptions = u64::from(facts.is_interrupted);
             add(LossKind::Interrupted, TENSOR_OPS, interruptions, "the user interrupted the run".to_owned());
             add(LossKind::MissedSamples, PROCESS, facts.missed_samples, "samples that were due".to_owned());
+            for reason in &facts.unsampled {
+                add(LossKind::MissedSamples, PROCESS, 1, format!("all samples of a server: {reason}"));
+            }
             if let Some(reason) = &facts.sampling_failure {
                 add(LossKind::MissedSamples, PROCESS, 1, format!("all samples: {reason}"));
             }
         }
     }
     losses
+}
+
+/// The loss of programs that computed beside the one whose accesses are in the trace: each has addresses of its own.
+pub(crate) fn unlabelled_programs(records: &MergedRecords) -> Option<LossRow> {
+    let (count, bytes) = records.left_out();
+    let detail = "programs beside the one that computed most, with the bytes of their records".to_owned();
+    let kind = LossKind::UnlabelledPrograms;
+    (count > 0).then_some(LossRow { kind, source: TENSOR_OPS, count, bytes: Some(bytes), detail })
 }
 
 /// The loss of records that were written and cannot be read, if there are any.

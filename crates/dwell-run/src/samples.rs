@@ -1,15 +1,15 @@
 //! Process samples: from their raw stream to the memory table, and what the rest of the run needs of them.
 
-use arrow_array::RecordBatch;
-use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use dwell_analysis::memory::MemorySeries;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_process::total_label;
 use dwell_store::{
-    ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter, number_at, text_at,
+    ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter, memory_rows,
 };
 
 use crate::observer_effect::ProcessCost;
-use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
+use crate::{OBSERVER_LABEL, PROCESS_STREAM, SERVER_LABEL, WORKER_LABEL};
 
 /// What is kept of the samples after they were written; a long run has many.
 #[derive(Default)]
@@ -20,8 +20,8 @@ pub(crate) struct ProcessSamples {
     pub(crate) worker: ProcessCost,
     /// Cost of the process that watches.
     pub(crate) observer: ProcessCost,
-    /// Resident memory of the worker: times and bytes.
-    worker_rss: Vec<(u64, u64)>,
+    /// Memory of what runs the model: the worker, or all processes of a server together.
+    pub(crate) engine: MemorySeries,
     /// Batches that are damaged or cut off; a stream that cannot be read at all counts as one.
     pub(crate) damaged_batches: u64,
 }
@@ -44,7 +44,7 @@ impl ProcessSamples {
                         samples.damaged_batches += 1;
                         continue;
                     };
-                    let rows = rows_of(&batch);
+                    let rows = memory_rows(&batch);
                     table.write(&memory::batch(&rows))?;
                     csv.write(&rows)?;
                     samples.note(&rows);
@@ -66,48 +66,13 @@ impl ProcessSamples {
     fn note(&mut self, rows: &[MemoryRow]) {
         for row in rows {
             match row.label.as_str() {
-                WORKER_LABEL => {
-                    self.worker.note(row);
-                    self.worker_rss.push((row.timestamp_ns, row.rss_bytes));
-                }
                 OBSERVER_LABEL => self.observer.note(row),
+                label if label == WORKER_LABEL || label == total_label(SERVER_LABEL) => {
+                    self.worker.note(row);
+                    self.engine.push(row);
+                }
                 _ => {}
             }
         }
     }
-
-    /// Resident memory of the worker at a time, from the nearest earlier sample.
-    pub(crate) fn worker_rss_at(&self, time_ns: u64) -> Option<u64> {
-        let later = self.worker_rss.partition_point(|&(sampled_ns, _)| sampled_ns <= time_ns);
-        later.checked_sub(1).map(|at| self.worker_rss[at].1)
-    }
-}
-
-fn rows_of(batch: &RecordBatch) -> Vec<MemoryRow> {
-    let wide = |name: &str, row: usize| number_at::<UInt64Type>(batch, name, row);
-    let count = |name: &str, row: usize| number_at::<UInt32Type>(batch, name, row);
-    (0..batch.num_rows())
-        .filter_map(|row| {
-            Some(MemoryRow {
-                timestamp_ns: wide("timestamp_ns", row)?,
-                label: text_at(batch, "label", row)?.to_owned(),
-                pid: count("pid", row)?,
-                rss_bytes: wide("rss_bytes", row)?,
-                vms_bytes: wide("vms_bytes", row)?,
-                pss_bytes: wide("pss_bytes", row),
-                uss_bytes: wide("uss_bytes", row),
-                anon_bytes: wide("anon_bytes", row),
-                file_bytes: wide("file_bytes", row),
-                shmem_bytes: wide("shmem_bytes", row),
-                swap_bytes: wide("swap_bytes", row),
-                threads: count("threads", row),
-                minor_faults: wide("minor_faults", row),
-                major_faults: wide("major_faults", row),
-                read_bytes: wide("read_bytes", row),
-                write_bytes: wide("write_bytes", row),
-                cpu_ns: wide("cpu_ns", row),
-                cpu_pct: number_at::<Float64Type>(batch, "cpu_pct", row),
-            })
-        })
-        .collect()
 }

@@ -8,7 +8,7 @@ use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
 use dwell_store::{RawCompression, RawWriter, RunDir, StoreError};
 
-use crate::{OBSERVER_LABEL, PROCESS_STREAM, WORKER_LABEL};
+use crate::{OBSERVER_LABEL, PROCESS_STREAM, SERVER_LABEL};
 
 /// How long samples may wait in memory, which is what a kill of the observer can lose of them.
 const HAND_OVER_INTERVAL: Duration = Duration::from_millis(250);
@@ -18,6 +18,8 @@ pub(crate) struct Sampling {
     thread: Result<SamplerThread, ProcessError>,
     rows: Receiver<Vec<MemoryRow>>,
     stream: RawWriter,
+    /// Why processes that run the model are not sampled.
+    refusals: Vec<String>,
 }
 
 /// What is missing from the samples.
@@ -27,13 +29,15 @@ pub(crate) struct SamplingEnd {
     pub(crate) missed: u64,
     /// Why there are none at all.
     pub(crate) failure: Option<String>,
+    /// Why processes that run the model were not sampled.
+    pub(crate) refusals: Vec<String>,
 }
 
 impl Sampling {
     /// Begins to sample this process and the worker.
     ///
     /// That one of them cannot be watched costs the samples, not the run.
-    pub(crate) fn begin(run: &RunDir, worker_pid: u32, interval: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn begin(run: &RunDir, worker: (&str, u32), interval: Duration) -> Result<Self, StoreError> {
         let stream = RawWriter::create(&run.raw_stream(PROCESS_STREAM), memory::schema(), RawCompression::None)?;
         let (sender, rows) = mpsc::channel();
         let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
@@ -41,9 +45,17 @@ impl Sampling {
             Err(_) => ControlFlow::Break(()),
         };
         let pace = Pace { interval, hand_over_every: HAND_OVER_INTERVAL };
-        let thread = Sampler::new(&[(WORKER_LABEL, worker_pid), (OBSERVER_LABEL, std::process::id())])
+        let thread = Sampler::new(&[worker, (OBSERVER_LABEL, std::process::id())])
             .and_then(|sampler| SamplerThread::start(sampler, pace, on_rows));
-        Ok(Self { thread, rows, stream })
+        Ok(Self { thread, rows, stream, refusals: Vec::new() })
+    }
+
+    /// From now on samples this process too, and all that it starts: they run the model.
+    pub(crate) fn add_server(&mut self, pid: u32) {
+        let Ok(thread) = &self.thread else { return };
+        if let Err(error) = thread.handle().add_root(SERVER_LABEL, pid) {
+            self.refusals.push(error.to_string());
+        }
     }
 
     /// Writes the samples that were handed over since the last call.
@@ -53,10 +65,10 @@ impl Sampling {
 
     /// Takes the last sample and ends the stream.
     pub(crate) fn end(self) -> Result<SamplingEnd, StoreError> {
-        let Self { thread, rows, mut stream } = self;
+        let Self { thread, rows, mut stream, refusals } = self;
         let end = match thread.map(SamplerThread::stop) {
-            Ok(summary) => SamplingEnd { missed: summary.missed, failure: None },
-            Err(error) => SamplingEnd { missed: 0, failure: Some(error.to_string()) },
+            Ok(summary) => SamplingEnd { missed: summary.missed, failure: None, refusals },
+            Err(error) => SamplingEnd { missed: 0, failure: Some(error.to_string()), refusals },
         };
         // After stopping, because that hands over the rows that are left.
         write_rows(&rows, &mut stream)?;

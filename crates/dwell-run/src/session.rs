@@ -5,16 +5,17 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_events::engine::{EngineEvent, StopReason};
-use dwell_ggml::ring::{self, DEFAULT_CAPACITY_BYTES};
+use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::{Frame, Kind};
 use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
+use dwell_kv_events::KvEventsRecorder;
 use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
 
 use crate::patience::Patience;
-use crate::record::Recording;
+use crate::recordings::Recordings;
 use crate::sampling::Sampling;
 use crate::worker_process::WorkerProcess;
-use crate::{RunError, RunRecord, RunRequest, TENSOR_OPS_STREAM};
+use crate::{CLIENT_LABEL, RunError, RunRecord, RunRequest, WORKER_LABEL, kv_events, page_cache, rings};
 
 /// How often the ring is looked at: tokens reach the terminal within this time. Where the model computes on every core,
 /// each look takes one of them away for a moment, and all threads wait for it at the next barrier.
@@ -60,6 +61,9 @@ pub struct RecordingFacts {
     /// Why there are no process samples at all.
     #[serde(default)]
     pub sampling_failure: Option<String>,
+    /// Why processes that run the model were not sampled.
+    #[serde(default)]
+    pub unsampled: Vec<String>,
     /// Whether the user interrupted before all was done.
     pub is_interrupted: bool,
     /// What the machine's sensors said meanwhile.
@@ -86,11 +90,18 @@ pub fn record_run(
     let not_begun = |source| RunError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
     release_freed_memory();
-    let record = RunRecord::of(request, baseline(request, interrupted)?);
+    let baseline = baseline(request, interrupted)?;
+    let page_cache = page_cache::prepare(&request.job);
+    let record = RunRecord { page_cache, ..RunRecord::of(request, baseline) };
     write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(not_begun)?;
+    if !request.job.engine.is_embedded() {
+        rings::make_programs_dir(run).map_err(not_begun)?;
+    }
     let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();
+    // Before the first request, because what is published without a listener is gone.
+    let kv_events = request.job.server.kv_events.as_ref().map(|options| kv_events::begin(run, options)).transpose()?;
     let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;
-    let mut session = Session::begin(run, request, &worker).map_err(not_begun)?;
+    let mut session = Session::begin(run, request, &worker, kv_events).map_err(not_begun)?;
     let followed = session.follow(&mut worker, interrupted, listener);
     worker.kill_because("recording had to stop".to_owned());
     let has_computed = session.progress.has_computed;
@@ -140,8 +151,8 @@ struct Progress {
 impl Progress {
     fn note(&mut self, event: &EngineEvent) {
         match event {
-            // An untraced worker tells of its computations by events alone.
-            EngineEvent::BatchEnds { .. } => self.has_computed = true,
+            // An untraced engine tells of its computations by events alone.
+            EngineEvent::BatchEnds { .. } | EngineEvent::Token { .. } => self.has_computed = true,
             EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.was_cut = true,
             EngineEvent::Loaded { .. } => self.has_loaded = true,
             EngineEvent::Finished { .. } => {
@@ -166,17 +177,27 @@ impl Progress {
 
 struct Session<'a> {
     run: &'a RunDir,
-    recording: Option<Recording>,
+    recordings: Recordings,
     /// None if no samples are wanted.
     sampling: Option<Sampling>,
+    /// None if the server publishes none, or nobody wants them.
+    kv_events: Option<KvEventsRecorder>,
     progress: Progress,
 }
 
 impl<'a> Session<'a> {
-    fn begin(run: &'a RunDir, request: &RunRequest, worker: &WorkerProcess) -> Result<Self, StoreError> {
-        let begin = |interval_ms| Sampling::begin(run, worker.pid(), Duration::from_millis(interval_ms));
+    fn begin(
+        run: &'a RunDir,
+        request: &RunRequest,
+        worker: &WorkerProcess,
+        kv_events: Option<KvEventsRecorder>,
+    ) -> Result<Self, StoreError> {
+        let engine = request.job.engine;
+        let label = if engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
+        let begin = |interval_ms| Sampling::begin(run, (label, worker.pid()), Duration::from_millis(interval_ms));
         let sampling = request.sample_interval_ms.map(begin).transpose()?;
-        Ok(Self { run, recording: None, sampling, progress: Progress::default() })
+        let recordings = Recordings::new(run, worker.pid(), !engine.is_embedded());
+        Ok(Self { run, recordings, sampling, kv_events, progress: Progress::default() })
     }
 
     fn follow(
@@ -189,40 +210,36 @@ impl<'a> Session<'a> {
         loop {
             // Asked before draining: what the worker wrote before it ended is then seen by the drain after it.
             let has_ended = worker.has_ended();
-            self.open_ring(worker)?;
+            self.recordings.open_new()?;
             self.drain(listener)?;
             self.sampling.as_mut().map_or(Ok(()), Sampling::write)?;
+            self.kv_events.as_ref().map_or(Ok(()), KvEventsRecorder::flush)?;
             if has_ended {
                 return self.judge(worker, interrupted.load(Ordering::Relaxed));
             }
-            if patience.look(worker, self.recording.is_some(), interrupted.load(Ordering::Relaxed)) {
+            if patience.look(worker, self.recordings.have_begun(), interrupted.load(Ordering::Relaxed)) {
                 listener.interrupted();
             }
             thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn open_ring(&mut self, worker: &WorkerProcess) -> Result<(), RunError> {
-        let path = self.run.raw().join(ring::file_name(worker.pid()));
-        if self.recording.is_none() && path.exists() {
-            self.recording = Some(Recording::begin(&path, &self.run.raw_stream(TENSOR_OPS_STREAM))?);
-        }
-        Ok(())
-    }
-
     fn drain(&mut self, listener: &mut dyn RunListener) -> Result<(), StoreError> {
-        let Some(recording) = &mut self.recording else { return Ok(()) };
-        let progress = &mut self.progress;
-        recording.drain(|frame: &Frame<'_>| {
-            progress.has_computed |= frame.kind == Kind::Step as u16;
+        let (progress, sampling) = (&mut self.progress, &mut self.sampling);
+        let has_computed = self.recordings.drain(|frame: &Frame<'_>| {
             if frame.kind != Kind::Engine as u16 {
                 return;
             }
             if let Ok(event) = serde_json::from_slice::<EngineEvent>(frame.payload) {
                 progress.note(&event);
+                if let (EngineEvent::ProcessFound { pid, .. }, Some(sampling)) = (&event, sampling.as_mut()) {
+                    sampling.add_server(*pid);
+                }
                 listener.engine_event(&event);
             }
-        })
+        })?;
+        self.progress.has_computed |= has_computed;
+        Ok(())
     }
 
     /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
@@ -249,14 +266,17 @@ impl<'a> Session<'a> {
         sensors: Option<SensorSummary>,
         was_interrupted: bool,
     ) -> Result<RecordingFacts, StoreError> {
-        let worker_blocked_ns = self.recording.as_ref().map_or(0, Recording::blocked_ns);
-        self.recording.map_or(Ok(()), Recording::finish)?;
+        let worker_blocked_ns = self.recordings.blocked_ns();
+        self.recordings.finish()?;
+        // What was lost on the way is seen from the stream itself.
+        self.kv_events.map(KvEventsRecorder::stop).transpose()?;
         let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
         let facts = RecordingFacts {
             worker_failure: self.progress.failure_message().or_else(|| worker.failure()),
             worker_blocked_ns,
             missed_samples: sampling.missed,
             sampling_failure: sampling.failure,
+            unsampled: sampling.refusals,
             is_interrupted: self.progress.is_cut_short(was_interrupted),
             sensors,
         };

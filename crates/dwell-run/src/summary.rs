@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use dwell_analysis::MetricsReport;
+use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
 use dwell_events::schema::loss::LossRow;
+use dwell_events::server::ServerFacts;
 use dwell_label::Labelled;
 use dwell_process::own_peak_rss_bytes;
 use dwell_store::RunDir;
@@ -26,10 +28,16 @@ pub struct RunSummary {
     pub model_id: String,
     /// The runtime's description of the model.
     pub model: Option<String>,
+    /// What ran it.
+    pub engine: &'static str,
+    /// What a server said of itself.
+    pub server: Option<ServerFacts>,
     /// `complete` or `partial`.
     pub state: &'static str,
     /// Tokens and speed.
     pub generation: Option<Generation>,
+    /// Where the memory went, and what a token takes.
+    pub memory: Option<MemoryReport>,
     /// How finely accesses are timed.
     pub time_resolution: Option<&'static str>,
     /// Rows of the trace.
@@ -108,7 +116,10 @@ impl RunSummary {
             run_id: metadata.run_id.clone(),
             model_id: metadata.model_id.clone(),
             model: metadata.model.as_ref().map(|model| model.description.clone()),
+            engine: metadata.engine,
+            server: metadata.server.clone(),
             state: metadata.state,
+            memory: metadata.memory.clone(),
             generation: metadata.generation,
             time_resolution: metadata.time_resolution,
             accesses: metrics.trace_rows,

@@ -125,7 +125,7 @@ impl JobObserver for Observer {
                 return self.capturer.borrow_mut().graph_begins(u64::from(*step));
             }
             EngineEvent::BatchEnds { .. } | EngineEvent::Prompt { .. } => return self.report_progress(),
-            EngineEvent::Token { id, text, .. } => self.capturer.borrow_mut().token(i64::from(*id), text),
+            EngineEvent::Token { id: Some(id), text, .. } => self.capturer.borrow_mut().token(i64::from(*id), text),
             EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.was_cut = true,
             _ => {}
         }

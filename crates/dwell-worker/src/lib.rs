@@ -1,4 +1,5 @@
-//! The worker process: the embedded engine with the recorder linked in.
+//! The worker process: the embedded engine with the recorder linked in, or the driver of an engine that is a program of its
+//! own.
 //!
 //! The observer starts it as a child of the same binary, so that observer and observed are two processes and the death
 //! of either loses nothing that the other has. It reads a [`Job`] as JSON from standard input and reports through the
@@ -7,6 +8,7 @@
 
 mod capture;
 mod linked;
+mod programs;
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -14,11 +16,11 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dwell_events::Hint;
-use dwell_events::engine::{EngineEvent, Job, TimeResolution};
+use dwell_events::engine::{Engine, EngineEvent, EngineFailure, Job, TimeResolution};
 use dwell_ggml::ring::{DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, process_exists};
 use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution, UNTRACED_VARIABLE};
-use dwell_llama::{Hooks, JobObserver};
+use dwell_llama::{Hooks, JobObserver, LlamaEngine};
+use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -71,11 +73,12 @@ fn job_on_stdin<J: DeserializeOwned>() -> Result<J, String> {
 fn run_job_from_stdin() -> Result<(), String> {
     let job: Job = job_on_stdin()?;
     let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
-    let recorder = start_recorder(&job, is_traced)?;
-    let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };
+    // Where another program runs the model, this process only tells of it.
+    let recorder = start_recorder(&job, is_traced && job.engine.is_embedded())?;
     let mut observer = Reporter { recorder, is_interrupted: interruption_flag() };
-    if let Err(error) = dwell_llama::run_job(&job, hooks, &mut observer) {
-        observer.event(EngineEvent::Failed { message: error.to_string(), hints: error.hints() });
+    let mut engine = engine_of(&job, is_traced)?;
+    if let Err(EngineFailure { message, hints }) = engine.run(&job, &mut observer) {
+        observer.event(EngineEvent::Failed { message, hints });
     }
     if let Some(rss_bytes) = dwell_process::own_peak_rss_bytes() {
         observer.event(EngineEvent::PeakMemory { rss_bytes });
@@ -83,21 +86,34 @@ fn run_job_from_stdin() -> Result<(), String> {
     Ok(())
 }
 
+/// What does the job.
+fn engine_of(job: &Job, is_traced: bool) -> Result<Box<dyn Engine>, String> {
+    if !job.engine.is_embedded() {
+        return Ok(Box::new(ServerEngine::new(programs::place(job, is_traced)?)));
+    }
+    let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };
+    Ok(Box::new(LlamaEngine { hooks }))
+}
+
 fn start_recorder(job: &Job, is_traced: bool) -> Result<&'static Recorder, String> {
     let options = RecorderOptions {
         ring_dir: variable(RING_DIR_VARIABLE)?.into(),
         ring_capacity_bytes: if is_traced { DEFAULT_CAPACITY_BYTES } else { EVENTS_CAPACITY_BYTES },
         observer_pid: observer_pid()?,
-        resolution: match job.options.time_resolution {
-            TimeResolution::Step => Resolution::Step,
-            TimeResolution::Layer => Resolution::Layer,
-            TimeResolution::Op => Resolution::Op,
-        },
+        resolution: resolution_of(job),
         way_in: "linked",
     };
     let recorder = Recorder::start(linked::api(), &options)
         .map_err(|error| format!("making the recorder's ring: {error}, in \"{}\"", options.ring_dir.display()))?;
     Ok(RECORDER.get_or_init(|| recorder))
+}
+
+fn resolution_of(job: &Job) -> Resolution {
+    match job.options.time_resolution {
+        TimeResolution::Step => Resolution::Step,
+        TimeResolution::Layer => Resolution::Layer,
+        TimeResolution::Op => Resolution::Op,
+    }
 }
 
 /// Set by Ctrl-C or SIGTERM, however often they come: the same interruption can arrive from the terminal and from the

@@ -9,7 +9,7 @@ use super::{AutoSwitch, Switch, one_of};
 
 #[derive(Args)]
 pub(crate) struct GenerationArgs {
-    /// GGUF file, or the name of a model that `dwell model pull` knows. Default: smollm2.
+    /// GGUF file, or the name of a model that `dwell model pull` or the server knows. Default: smollm2.
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
     /// Text to continue or to answer.

@@ -1,32 +1,40 @@
 //! What can be typed.
 
 mod capture;
+mod compare;
 mod doctor;
 mod experiment;
 mod export;
 mod generation;
+mod import;
 mod model;
 mod relabel;
 mod results;
 mod run;
+mod server;
 mod tensors;
 mod values;
+mod watch;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use capture::CaptureArgs;
+pub(crate) use compare::CompareArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportFormatArg};
 pub(crate) use generation::GenerationArgs;
+pub(crate) use import::{ImportCommand, ImportKvEventsArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
 pub(crate) use run::{MetricsArgs, RunArgs};
+pub(crate) use server::ServerArgs;
 pub(crate) use tensors::{
     PacketDType, TensorsCommand, TensorsConvertArgs, TensorsDiffArgs, TensorsExportArgs, TensorsFileArgs, TensorsForm,
 };
-pub(crate) use values::{AutoSwitch, CollectorArg, EngineArg, Switch, one_of};
+pub(crate) use values::{AutoSwitch, CollectorArg, Switch, one_of};
+pub(crate) use watch::WatchArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +50,9 @@ Examples:
   # An experiment: every combination of a file, then the same again from where it was interrupted
   dwell run --config config/kv_cache_study.yaml
   dwell run --config config/kv_cache_study.yaml --resume
+
+  # Where the memory of any server goes, with all its processes, into a table
+  dwell watch --name llama-server -o samples.csv
 
   # What every layer computes while the model answers, in a file for pyarrow, polars, DuckDB and PyTorch
   dwell capture --prompt \"Once upon a time\" -o gen.tensors
@@ -61,6 +72,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a model and record every access to its weights, KV cache and activations.
     Run(Box<RunArgs>),
+    /// Sample the memory of any program with all its processes, until it ends.
+    Watch(WatchArgs),
     /// Run a model and store chosen activations in a tensor stream.
     Capture(Box<CaptureArgs>),
     /// Check an experiment file, and whether its experiment can be run here.
@@ -69,6 +82,8 @@ pub(crate) enum Command {
     Plan(ExperimentArgs),
     /// Compute the metrics of a finished run again, or aggregate those of all runs in a folder.
     Analyse(AnalyseArgs),
+    /// Put runs side by side: memory, growth per token, speed and times, against theory.
+    Compare(CompareArgs),
     /// Make a folder of runs that is ready to be published: tables, data dictionary, card, checksums, licence.
     Export(ExportArgs),
     /// Check every file of a run, or of all runs in a folder, against their manifests.
@@ -77,6 +92,11 @@ pub(crate) enum Command {
     Recover(RecoverArgs),
     /// Label the accesses of a finished run anew, by rules, and write them as a run of their own.
     Relabel(RelabelArgs),
+    /// Make runs of what other programs recorded.
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
+    },
     /// Print the JSON Schema of experiment files, for editors.
     Schema,
     /// Try what can be observed on this machine, and say what would enable the rest.
@@ -94,6 +114,16 @@ pub(crate) enum Command {
     /// The process that runs the model; started by `dwell run`.
     #[command(hide = true)]
     Worker,
+    /// Becomes the program that is given, which then ends with the process that started it.
+    #[command(hide = true)]
+    Guard {
+        /// Kill it then, rather than ask it to end.
+        #[arg(long)]
+        kill: bool,
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// The process that runs the model and writes the stream; started by `dwell capture`.
     #[command(hide = true)]
     CaptureWorker,

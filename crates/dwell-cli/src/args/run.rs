@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dwell_events::Definitions;
-use dwell_events::engine::TimeResolution;
+use dwell_events::engine::{EngineKind, TimeResolution};
 
-use super::{CollectorArg, EngineArg, GenerationArgs, one_of};
+use super::{CollectorArg, GenerationArgs, ServerArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
-const SINGLE_RUN_OPTIONS: [&str; 35] = [
+const SINGLE_RUN_OPTIONS: [&str; 49] = [
     "engine",
     "model",
     "prompt",
@@ -45,6 +45,20 @@ const SINGLE_RUN_OPTIONS: [&str; 35] = [
     "medium_write_once",
     "medium_retention_secs",
     "run_id",
+    "url",
+    "program",
+    "server_arg",
+    "server_pid",
+    "model_name",
+    "api",
+    "api_key_env",
+    "start",
+    "ready_secs",
+    "kv_events",
+    "kv_events_replay",
+    "kv_events_topic",
+    "keep_token_ids",
+    "kv_bytes_per_token",
 ];
 
 /// How metrics are computed. What is not given stays as the run, or dwell, has it.
@@ -76,10 +90,12 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "config")]
     pub(crate) resume: bool,
     /// Engine that runs the model.
-    #[arg(long, value_enum, default_value = "llama_cpp")]
-    pub(crate) engine: EngineArg,
+    #[arg(long, value_parser = one_of(EngineKind::NAMES, EngineKind::from_name), default_value = "llama_cpp")]
+    pub(crate) engine: EngineKind,
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     /// File with a JSON list of actions (prompt, generate, remove, copy, shift) to do instead of one prompt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "max_tokens"])]
     pub(crate) actions: Option<PathBuf>,

@@ -31,12 +31,6 @@ pub(crate) enum AutoSwitch {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineArg {
-    #[value(name = "llama_cpp")]
-    LlamaCpp,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CollectorArg {
     #[value(name = "tensor_ops")]
     TensorOps,

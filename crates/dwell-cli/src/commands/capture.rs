@@ -119,7 +119,7 @@ fn selection(args: &CaptureArgs) -> anyhow::Result<Selection> {
 
 fn job(args: &CaptureArgs, prompt: String, model: &Model) -> anyhow::Result<Job> {
     let file = model_file::open_to_run(&model.path)?;
-    let options = run_request::engine_options(&args.generation, model, &file);
+    let options = run_request::engine_options(&args.generation, &model.path, Some(&file));
     let options = EngineOptions {
         // One graph for each batch: so a graph's tensors can be told apart by their order in it.
         batch_size: options.micro_batch_size,
@@ -131,7 +131,7 @@ fn job(args: &CaptureArgs, prompt: String, model: &Model) -> anyhow::Result<Job>
         Action::Prompt { text: prompt, sequences: sequences.clone(), fill_to_tokens: None },
         Action::Generate { max_tokens: args.generation.max_tokens, sequences },
     ];
-    Ok(Job { options, actions })
+    Ok(Job::embedded(options, actions))
 }
 
 fn fingerprint(model: &Path) -> anyhow::Result<String> {

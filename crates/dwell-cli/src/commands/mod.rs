@@ -3,9 +3,12 @@
 pub(crate) mod analyse;
 mod analyse_tree;
 pub(crate) mod capture;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod export;
+pub(crate) mod guard;
+pub(crate) mod import;
 pub(crate) mod model_info;
 pub(crate) mod model_make;
 pub(crate) mod model_pull;
@@ -26,6 +29,7 @@ mod tensors_verify;
 pub(crate) mod validate;
 pub(crate) mod verify;
 mod verify_tree;
+pub(crate) mod watch;
 
 use anyhow::Context;
 use dwell_analysis::{Options, SuitabilityThresholds};

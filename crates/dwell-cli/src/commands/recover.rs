@@ -1,21 +1,36 @@
-//! `dwell recover`: finishes a run that was killed, or every such run of a tree.
+//! `dwell recover`: finishes a run that was killed, every such run of a tree, or the table of a watch.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_run::{BuiltRun, RunError, recover_run};
-use dwell_store::{TreeKind, tree_kind};
+use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, tree_kind, unfinished_memory_log};
 
 use super::recover_tree;
 use crate::args::RecoverArgs;
-use crate::messages::hinted;
+use crate::format::counted;
+use crate::messages::{EXIT_WITH_LOSS, hinted};
+use crate::output::print_result;
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
+    if let Some(table) = unfinished_memory_log(&args.path) {
+        return finish_watch(&table, args);
+    }
     match tree_kind(&args.path).map_err(hinted)? {
         TreeKind::Run => super::run::print_summary(&finish(&args.path, args).map_err(hinted)?, args.json),
         TreeKind::Tree => recover_tree::run(args),
     }
+}
+
+/// Makes the table of a watch that was killed.
+fn finish_watch(table: &Path, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
+    let RecoveredLog { rows, damaged_batches } = recover_memory_log(table).map_err(hinted)?;
+    match args.json {
+        true => super::print_json(&serde_json::json!({ "rows": rows, "damaged_batches": damaged_batches }))?,
+        false => print_result(&format!("{}\n{}\n", counted(rows, "row"), table.display()))?,
+    }
+    Ok(if damaged_batches > 0 { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
 /// Makes what one killed run lacks.

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use dwell_run::{BuiltRun, RunError, RunRequest, UntracedRun, build_run, discard_run, record_run};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
-use crate::args::{EngineArg, RunArgs};
+use crate::args::RunArgs;
+use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::output::{print_result, say};
 use crate::terminal::Terminal;
-use crate::{model_cache, model_file, run_request, summary_text};
+use crate::{run_request, summary_text};
 
 /// Added to the name of a run for the one that is not recorded.
 const UNTRACED_SUFFIX: &str = "-untraced";
@@ -20,12 +21,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(config) = &args.config {
         return super::experiment::run(args, config);
     }
-    let EngineArg::LlamaCpp = args.engine;
     let interruption = Interruption::listen()?;
     let actions = run_request::actions(args)?;
-    let model = model_cache::resolve(args.generation.model.as_deref())?;
-    let file = model_file::open_to_run(&model.path)?;
-    let mut request = run_request::request(args, actions, &model, &file);
+    let model = EngineModel::choose(args)?;
+    let mut request = run_request::request(args, actions, &model);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let results = args.output.clone().unwrap_or_else(|| PathBuf::from("results"));
     let one = OneRun {

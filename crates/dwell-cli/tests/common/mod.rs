@@ -3,8 +3,10 @@
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
 mod processes;
+mod running_server;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod small_disk;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +18,9 @@ use dwell_events::schema::Table;
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_store::open_table;
 pub use processes::{pid_of, send, wait_for, wait_for_end_of, worker_of};
+pub use running_server::RunningServer;
 pub use skip::skip;
+pub use small_disk::SmallDisk;
 
 /// A folder of its own for a test, removed when it ends well.
 pub struct Workplace {
@@ -204,4 +208,13 @@ pub fn cached(path: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
     Some(cache.join("dwell").join(path)).filter(|path| path.exists())
+}
+
+/// A program of llama.cpp in the cache, or a note that a test cannot run here.
+pub fn llama_program(test: &str, program: &str) -> Option<PathBuf> {
+    let found = cached(&format!("llama-tools/bin/{program}"));
+    if found.is_none() {
+        skip(test, "the llama.cpp programs are not in the cache (scripts/fetch-llama-tools.sh gets them)");
+    }
+    found
 }

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::common::{Workplace, dwell, skip};
-use crate::disk::SmallDisk;
+use crate::common::{SmallDisk, Workplace, dwell, skip};
 use crate::models::small_model;
 use crate::outcome::{assert_nothing_is_left, assert_refused};
 

@@ -1,0 +1,55 @@
+//! Where programs that run the model work, and how the recorder gets into them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use dwell_events::engine::{EngineKind, Job};
+use dwell_events::server::PROGRAM_RINGS_DIR;
+use dwell_ggml::{OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE};
+use dwell_servers::ServerPlace;
+
+use crate::{observer_pid, variable};
+
+/// Environment variable with the recorder's library, where it is not in its usual place.
+const LIBRARY_VARIABLE: &str = "DWELL_PRELOAD_LIBRARY";
+const LIBRARY: &str = "libdwell_preload.so";
+/// The hidden command that makes a program end with this process, and its option to kill it.
+const GUARD_COMMAND: &str = "guard";
+const GUARD_KILLS: &str = "--kill";
+
+/// The place of a job's programs.
+pub(crate) fn place(job: &Job, is_traced: bool) -> Result<ServerPlace, String> {
+    let raw_dir = PathBuf::from(variable(RING_DIR_VARIABLE)?);
+    let program = std::env::current_exe().map_err(|error| format!("finding the program itself: {error}"))?;
+    let ring_dir = raw_dir.join(PROGRAM_RINGS_DIR);
+    let observer_pid = observer_pid()?;
+    let environment = [
+        (RING_DIR_VARIABLE, ring_dir.clone().into_os_string()),
+        (OBSERVER_PID_VARIABLE, observer_pid.to_string().into()),
+        (RESOLUTION_VARIABLE, job.options.time_resolution.name().into()),
+    ];
+    Ok(ServerPlace {
+        log_dir: raw_dir,
+        ring_dir: is_traced.then_some(ring_dir),
+        preload_library: library_beside(&program),
+        observer_pid,
+        guard: guard(program, job.engine),
+        environment: environment.map(|(name, value)| (OsString::from(name), value)).to_vec(),
+    })
+}
+
+/// What is put before a program. Ollama has to be asked to end, because it leaves its runner behind when it is killed. The
+/// others start nothing, and llama-server can lock itself up when it is asked: its handler waits for a lock that the
+/// thread it interrupts may hold.
+fn guard(program: PathBuf, engine: EngineKind) -> Vec<OsString> {
+    let kills = (engine != EngineKind::Ollama).then(|| GUARD_KILLS.into());
+    [program.into_os_string(), GUARD_COMMAND.into()].into_iter().chain(kills).chain(["--".into()]).collect()
+}
+
+/// Beside the program where it was built, in `lib/dwell` where it is installed.
+fn library_beside(program: &Path) -> Option<PathBuf> {
+    let given = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from);
+    let folder = program.parent()?;
+    let usual = [folder.join(LIBRARY), folder.join("../lib/dwell").join(LIBRARY)];
+    given.into_iter().chain(usual).find(|path| path.is_file())
+}
