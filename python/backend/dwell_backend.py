@@ -1,7 +1,7 @@
 """Builds the wheel: maturin's, with the command-line program in it.
 
-The program is compiled first and laid where maturin takes scripts from, so that one `pip install .` gives both the
-command `dwell` and the module.
+The program, and the library that it loads into other programs, are compiled first and laid where maturin takes files from,
+so that one `pip install .` gives both the command `dwell` and the module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 import maturin
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ROOT / "python" / "dwell.data" / "scripts"
+DATA = ROOT / "python" / "dwell.data"
+# What is taken from the folder of compiled files, and where it goes.
+CARRIED = {"dwell": DATA / "scripts", "libdwell_preload.so": DATA / "data" / "lib" / "dwell"}
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
@@ -43,8 +45,9 @@ def build_editable(directory: str, settings: dict[str, Any] | None = None, metad
 
 
 def _prepare() -> None:
-    """Lays the program where maturin takes it from."""
-    subprocess.run(["cargo", "build", "--release", "--locked", "--package", "dwell-cli"], cwd=ROOT, check=True)
+    """Lays the program and its library where maturin takes them from."""
+    packages = ["--package", "dwell-cli", "--package", "dwell-preload"]
+    subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
     described = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"],
         cwd=ROOT,
@@ -52,9 +55,9 @@ def _prepare() -> None:
         stdout=subprocess.PIPE,
     )
     target = Path(json.loads(described.stdout)["target_directory"])
-    SCRIPTS.mkdir(parents=True, exist_ok=True)
-    program = SCRIPTS / "dwell"
-    shutil.copy2(target / "release" / "dwell", program)
-    # Names of functions and lines are half of the file; without the tool they stay.
-    if shutil.which("strip"):
-        subprocess.run(["strip", str(program)], check=True)
+    for name, folder in CARRIED.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(target / "release" / name, folder / name)
+        # Names of functions and lines are half of the file; without the tool they stay.
+        if shutil.which("strip"):
+            subprocess.run(["strip", "--strip-unneeded", str(folder / name)], check=True)

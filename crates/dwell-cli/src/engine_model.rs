@@ -76,7 +76,9 @@ pub(crate) fn check_engine_options(args: &RunArgs) -> Result<(), Failure> {
     let of_servers = "llama_server, ollama, openai, vllm or sglang";
     match () {
         () if engine.is_embedded() && server.url.is_some() => Err(refused("--url", of_servers)),
-        () if engine.is_embedded() && server.program.is_some() => Err(refused("--program", of_servers)),
+        () if engine.is_embedded() && server.program.is_some() => {
+            Err(refused("--program", "llama_server, llama_cli or ollama"))
+        }
         () if engine == EngineKind::LlamaCli && server.url.is_some() => Err(refused("--url", of_servers)),
         () if !has_kv_events && server.kv_events.is_some() => Err(refused("--kv-events", "vllm or sglang")),
         () if engine == EngineKind::OpenAi && server.url.is_none() => {

@@ -103,6 +103,9 @@ fn lost_line(run: &RunSummary) -> String {
         return missing.join("; ");
     }
     let outside = run.loss.iter().filter_map(|loss| loss.bytes).fold(0, u64::saturating_add);
+    if outside == 0 {
+        return "nothing".to_owned();
+    }
     format!("nothing; {} of input and logits copies are outside the graph (see loss.parquet)", bytes(outside))
 }
 

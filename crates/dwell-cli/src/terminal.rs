@@ -111,8 +111,11 @@ impl RunListener for Terminal {
         match event {
             EngineEvent::LoadProgress { fraction } => self.loading(*fraction),
             EngineEvent::Loaded { model } => {
-                let context = model.context_length;
-                self.loaded(&format!("{}, context {context}, {} threads", model.description, model.threads));
+                // A server may not say them.
+                let some = |count: u32, text: String| if count > 0 { text } else { String::new() };
+                let context = some(model.context_length, format!(", context {}", model.context_length));
+                let threads = some(model.threads, format!(", {} threads", model.threads));
+                self.loaded(&format!("{}{context}{threads}", model.description));
             }
             EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
             EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_text(),

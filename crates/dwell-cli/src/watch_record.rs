@@ -11,6 +11,8 @@ use dwell_process::{SamplerSummary, process_cpu_ns, process_name, total_label};
 const MOST_POINTS: usize = 4096;
 /// Processes whose figures are kept; of further ones there is a count.
 const MOST_PROCESSES: usize = 1000;
+/// Two points have a slope, but nothing that says how far to trust it.
+const LEAST_GROWTH_POINTS: usize = 3;
 /// Points that a slope is taken of while the watch goes on; their pairs are sorted each time.
 const LIVE_POINTS: usize = 40;
 
@@ -41,6 +43,8 @@ pub(crate) struct Trail {
     /// Values left out between two that are kept.
     skips: u64,
     skipped: u64,
+    /// Samples that had a value.
+    pub(crate) values: u64,
     pub(crate) peak_bytes: Option<u64>,
     pub(crate) last_bytes: Option<u64>,
 }
@@ -49,6 +53,7 @@ impl Trail {
     fn push(&mut self, time_s: f64, bytes: u64) {
         self.peak_bytes = self.peak_bytes.max(Some(bytes));
         self.last_bytes = Some(bytes);
+        self.values += 1;
         if self.skipped < self.skips {
             self.skipped += 1;
             return;
@@ -75,7 +80,11 @@ impl Trail {
 
     /// Growth in bytes per second over the second half of the time.
     pub(crate) fn growth(&self) -> Option<Line> {
-        robust_line(self.since(self.points.last()?.x / 2.0))
+        let second_half = self.since(self.points.last()?.x / 2.0);
+        if second_half.len() < LEAST_GROWTH_POINTS {
+            return None;
+        }
+        robust_line(second_half)
     }
 
     /// Growth in bytes per second over the last seconds.
@@ -112,6 +121,8 @@ pub(crate) struct WatchRecord {
     began_cpu_ns: u64,
     first_ns: Option<u64>,
     pub(crate) last_s: f64,
+    /// Samples in which a process was alive.
+    pub(crate) samples: u64,
     pub(crate) trails: [Trail; COLUMNS.len()],
     pub(crate) last_total: Option<MemoryRow>,
     /// Processes in the last sample.
@@ -131,6 +142,7 @@ impl WatchRecord {
             began_cpu_ns: process_cpu_ns(),
             first_ns: None,
             last_s: 0.0,
+            samples: 0,
             trails: Default::default(),
             last_total: None,
             living: 0,
@@ -158,6 +170,7 @@ impl WatchRecord {
 
     fn note_total(&mut self, row: &MemoryRow) {
         self.living = std::mem::take(&mut self.counting);
+        self.samples += 1;
         for (column, trail) in COLUMNS.iter().zip(&mut self.trails) {
             if let Some(bytes) = (column.value)(row) {
                 trail.push(self.last_s, bytes);
@@ -224,6 +237,15 @@ mod tests {
     }
 
     #[test]
+    fn growth_is_not_told_of_two_points() {
+        let mut trail = Trail::default();
+        [(0.0, 5), (1.0, 1), (2.0, 2)].into_iter().for_each(|(time_s, bytes)| trail.push(time_s, bytes));
+        assert!(trail.growth().is_none());
+        [(3.0, 3), (4.0, 4)].into_iter().for_each(|(time_s, bytes)| trail.push(time_s, bytes));
+        assert!(trail.growth().is_some());
+    }
+
+    #[test]
     fn parts_of_the_last_seconds_have_their_last_value() {
         let mut trail = Trail::default();
         let points = [(0.0, 5), (7.0, 1), (8.0, 2), (9.0, 3), (10.0, 4)];
@@ -238,7 +260,7 @@ mod tests {
         let row = |pid, rss_bytes| MemoryRow { label: "x".to_owned(), pid, rss_bytes, ..MemoryRow::default() };
         let total = |rss_bytes| MemoryRow { label: "x:total".to_owned(), rss_bytes, ..MemoryRow::default() };
         record.note(&[row(4_194_301, 5), row(4_194_302, 7), total(12), row(4_194_301, 6), total(6)]);
-        assert_eq!((record.living, record.processes.len()), (1, 2));
+        assert_eq!((record.samples, record.living, record.processes.len()), (2, 1, 2));
         assert_eq!((record.processes[0].peak_rss_bytes, record.trails[0].peak_bytes), (6, Some(12)));
     }
 }

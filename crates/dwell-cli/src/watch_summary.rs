@@ -95,7 +95,7 @@ impl WatchSummary {
             label: target.label().to_owned(),
             root_pids: target.roots().iter().map(|root| root.pid).collect(),
             duration_s: record.last_s,
-            samples: record.sampling.samples,
+            samples: record.samples,
             missed_samples: record.sampling.missed,
             memory: figures.collect(),
             rss_growth: growth,
@@ -181,13 +181,18 @@ pub(crate) fn growth_text(bytes_per_s: f64) -> String {
 
 fn notes(record: &WatchRecord) -> Vec<String> {
     let mut notes = Vec::new();
-    let is_missing = |name: &str| {
-        let trails = COLUMNS.iter().zip(&record.trails);
-        trails.filter(|(column, _)| column.name == name).all(|(_, trail)| trail.peak_bytes.is_none())
-    };
-    if record.last_total.is_some() && is_missing("pss") {
-        let reason = "the kernel shows them to the user of the process and to root";
-        notes.push(format!("pss, uss, read and write are missing: {reason}"));
+    let pss =
+        COLUMNS.iter().zip(&record.trails).find(|(column, _)| column.name == "pss").map(|(_, trail)| trail.values);
+    match pss.unwrap_or(0) {
+        0 if record.samples > 0 => {
+            let reason = "the kernel shows them to the user of the process, and to a root that may trace it";
+            notes.push(format!("pss, uss, read and write are missing: {reason}"));
+        }
+        values if values < record.samples => {
+            let (values, samples) = (count(values), count(record.samples));
+            notes.push(format!("pss and uss are of {values} of {samples} samples: reading them is slow"));
+        }
+        _ => {}
     }
     if let GpuSupport::Unusable(reason) = gpu_support() {
         notes.push(format!("gpu is missing: the NVIDIA driver said: {reason}"));

@@ -53,6 +53,8 @@ pub enum LossKind {
     UnlabelledAccesses,
     /// Programs of an engine that computed beside the one whose accesses are in the trace.
     UnlabelledPrograms,
+    /// Answers that were computed and of which no token arrived.
+    MissingAnswers,
     /// Batches of KV cache events that neither arrived nor could be had again.
     LostKvBatches,
     /// KV cache events about blocks of which no store was reported.
@@ -65,7 +67,7 @@ pub enum LossKind {
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 19] = [
+    pub const ALL: [LossKind; 20] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -81,6 +83,7 @@ impl LossKind {
         LossKind::MissedSamples,
         LossKind::UnlabelledAccesses,
         LossKind::UnlabelledPrograms,
+        LossKind::MissingAnswers,
         LossKind::LostKvBatches,
         LossKind::UnmatchedKvEvents,
         LossKind::UnknownKvEvents,
@@ -105,6 +108,7 @@ impl LossKind {
             LossKind::MissedSamples => "missed_samples",
             LossKind::UnlabelledAccesses => "unlabelled_accesses",
             LossKind::UnlabelledPrograms => "unlabelled_programs",
+            LossKind::MissingAnswers => "missing_answers",
             LossKind::LostKvBatches => "lost_kv_batches",
             LossKind::UnmatchedKvEvents => "unmatched_kv_events",
             LossKind::UnknownKvEvents => "unknown_kv_events",
@@ -132,6 +136,7 @@ impl LossKind {
             | LossKind::Interrupted
             | LossKind::UndecodableRecords
             | LossKind::UnlabelledPrograms
+            | LossKind::MissingAnswers
             | LossKind::LostKvBatches
             | LossKind::UnmatchedKvEvents => Severity::DataLoss,
         }
@@ -169,6 +174,7 @@ impl LossKind {
                 "accesses that nothing could label were left out, as asked for; totals do not count them"
             }
             LossKind::UnlabelledPrograms => "the trace is of the program that computed most; totals are lower bounds",
+            LossKind::MissingAnswers => "the tokens table lacks these answers; the trace has their computations",
             LossKind::LostKvBatches => "blocks may be missing, and others may have ended earlier than their rows say",
             LossKind::UnmatchedKvEvents => "lives of these blocks are missing: their store was not seen",
             LossKind::UnknownKvEvents => {

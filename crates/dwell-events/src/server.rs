@@ -90,28 +90,42 @@ pub struct KvEventsOptions {
 
 /// What stands for a secret.
 const MASK: &str = "***";
+/// Option of dwell whose value is a word of another program's command line.
+const CARRIER: &str = "--server-arg";
+/// The same with its value behind it.
+const CARRIER_WITH_VALUE: &str = "--server-arg=";
+/// Short options of llama.cpp that carry a secret.
+const SHORT_SECRETS: [&str; 1] = ["-hft"];
 
 /// The words of a command line without the keys, tokens and passwords that options in it carry.
 pub fn without_secrets(words: &[String]) -> Vec<String> {
     let mut is_secret = false;
-    let masked = |word: &String| {
-        if std::mem::take(&mut is_secret) && !word.starts_with('-') {
-            return MASK.to_owned();
-        }
-        match word.split_once('=') {
-            Some((option, _)) if names_a_secret(option) => format!("{option}={MASK}"),
-            _ => {
-                is_secret = names_a_secret(word);
-                word.clone()
-            }
-        }
+    let masked = |word: &String| match word.strip_prefix(CARRIER_WITH_VALUE) {
+        _ if word == CARRIER => word.clone(),
+        Some(carried) => format!("{CARRIER_WITH_VALUE}{}", without_secret(carried, &mut is_secret)),
+        None => without_secret(word, &mut is_secret),
     };
     words.iter().map(masked).collect()
 }
 
+/// A word that may be a secret because of the one before it, and may make the next one a secret.
+fn without_secret(word: &str, is_secret: &mut bool) -> String {
+    if std::mem::take(is_secret) && !word.starts_with('-') {
+        return MASK.to_owned();
+    }
+    match word.split_once('=') {
+        Some((option, _)) if names_a_secret(option) => format!("{option}={MASK}"),
+        _ => {
+            *is_secret = names_a_secret(word);
+            word.to_owned()
+        }
+    }
+}
+
 fn names_a_secret(option: &str) -> bool {
     let last = option.rsplit(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
-    option.starts_with('-') && ["key", "token", "password", "secret"].contains(&last.as_str())
+    let is_named = option.starts_with('-') && ["key", "token", "password", "secret"].contains(&last.as_str());
+    is_named || SHORT_SECRETS.contains(&option)
 }
 
 /// What a server says of itself.
@@ -134,6 +148,8 @@ pub struct ServerFacts {
     pub context_length: Option<u32>,
     /// Requests that it answers side by side.
     pub slots: Option<u32>,
+    /// Whether these share the positions of one context, rather than each having its own.
+    pub shares_context: Option<bool>,
     /// Type of the keys in the KV cache.
     pub kv_type_k: Option<String>,
     /// Type of the values in the KV cache.
@@ -146,6 +162,18 @@ pub struct ServerFacts {
     pub was_loaded: Option<bool>,
     /// What else it said, by its own names.
     pub reported: BTreeMap<String, String>,
+}
+
+impl ServerFacts {
+    /// Positions of the KV cache, over all slots; not known where it is not said how they divide it.
+    pub fn context_positions(&self) -> Option<u64> {
+        let length = u64::from(self.context_length?);
+        match (self.slots, self.shares_context) {
+            (None | Some(0 | 1), _) | (_, Some(true)) => Some(length),
+            (Some(slots), Some(false)) => Some(length * u64::from(slots)),
+            (Some(_), None) => None,
+        }
+    }
 }
 
 choices! {
@@ -200,10 +228,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn slots_have_contexts_of_their_own_or_share_one() {
+        let facts = |slots, shares_context| ServerFacts {
+            context_length: Some(512),
+            slots,
+            shares_context,
+            ..ServerFacts::default()
+        };
+        assert_eq!(facts(None, None).context_positions(), Some(512));
+        assert_eq!(facts(Some(1), None).context_positions(), Some(512));
+        assert_eq!(facts(Some(4), Some(false)).context_positions(), Some(2048));
+        assert_eq!(facts(Some(4), Some(true)).context_positions(), Some(512));
+        assert_eq!(facts(Some(4), None).context_positions(), None);
+    }
+
+    #[test]
     fn keys_are_masked_and_nothing_else_is() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let found =
             without_secrets(&words("serve --api-key hush --max-tokens 64 --hf-token=hush --port 80 --token --v"));
         assert_eq!(found, words("serve --api-key *** --max-tokens 64 --hf-token=*** --port 80 --token --v"));
+        assert_eq!(without_secrets(&words("-hft hush -m m")), words("-hft *** -m m"));
+    }
+
+    #[test]
+    fn keys_on_their_way_to_another_program_are_masked() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (given, kept) in [
+            ("--server-arg --api-key --server-arg hush -o x", "--server-arg --api-key --server-arg *** -o x"),
+            ("--server-arg=--api-key --server-arg=hush -o x", "--server-arg=--api-key --server-arg=*** -o x"),
+            ("--server-arg --api-key=hush -o x", "--server-arg --api-key=*** -o x"),
+            ("--server-arg=--api-key=hush -o x", "--server-arg=--api-key=*** -o x"),
+            ("--server-arg -ngl --server-arg 0", "--server-arg -ngl --server-arg 0"),
+        ] {
+            assert_eq!(without_secrets(&words(given)), words(kept));
+        }
     }
 }

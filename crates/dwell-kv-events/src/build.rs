@@ -61,7 +61,9 @@ impl Build {
         }
         let missing = batch.sequence - self.next_sequence;
         let is_history = self.report.batches == 0 && self.report.restarts == 0;
-        *(if is_history { &mut self.report.unseen_batches } else { &mut self.report.lost_batches }) += missing;
+        let count = if is_history { &mut self.report.unseen_batches } else { &mut self.report.lost_batches };
+        // A damaged number can be any.
+        *count = count.saturating_add(missing);
         self.next_sequence = batch.sequence.saturating_add(1);
         self.report.batches += 1;
         self.report.replayed_batches += u64::from(batch.is_replayed);

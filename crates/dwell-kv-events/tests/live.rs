@@ -116,6 +116,35 @@ fn dropped_batches_are_had_again_from_the_replay_endpoint() {
 }
 
 #[test]
+fn what_has_come_when_listening_ends_is_taken_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((mut publisher, endpoint, _)) = behind_a_proxy("vllm-0.32.0", dir.path(), &[]) else {
+        return skip("what_has_come_when_listening_ends", "the publishers are not in the cache");
+    };
+    let (heard, first) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    let on_batch = move |batch: RawBatch| {
+        heard.send(batch.sequence).unwrap();
+        if batch.sequence == 0 {
+            gate.recv_timeout(PATIENCE).unwrap();
+        }
+        ControlFlow::Continue(())
+    };
+    let options = SubscribeOptions { endpoint, topic: "kv".to_owned(), ..SubscribeOptions::default() };
+    let subscription = Subscription::start(options, on_batch).unwrap();
+    publisher.tell(&json!({"do": "subscribed"}));
+    (0..20).for_each(|block| publisher.publish_store(1.0, block, None));
+    publisher.wait_for(20);
+    assert_eq!(first.recv_timeout(PATIENCE), Ok(0));
+    // The gate opens after the wish to end, or the test is less strict.
+    let stopping = std::thread::spawn(move || subscription.stop());
+    std::thread::sleep(Duration::from_millis(100));
+    open.send(()).unwrap();
+    let summary = stopping.join().unwrap();
+    assert_eq!((summary.batches, summary.lost_batches, summary.replayed_batches), (20, 0, 0), "{summary:?}");
+}
+
+#[test]
 fn what_nobody_can_bring_again_is_lost_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let Some((mut publisher, endpoint, replay)) = behind_a_proxy("vllm-0.32.0", dir.path(), &[1]) else {

@@ -312,8 +312,12 @@ impl Labeller {
 
     fn request_ends(&mut self, sequence: i32, timings: RequestTimings, time_ns: u64) {
         self.unreported.request_ends();
-        if let Some(request) = self.open_request(sequence) {
-            (request.end_ns, request.timings) = (Some(time_ns), timings);
+        let Some(request) = self.open_request(sequence) else { return };
+        (request.end_ns, request.timings) = (Some(time_ns), timings);
+        // An answer of one token may be the end alone, which no server sends.
+        let is_missing = request.first_token_ns.is_none() && timings.generated_tokens.is_none_or(|tokens| tokens > 1);
+        if is_missing {
+            self.loss.add(LossKind::MissingAnswers, 1, None, || format!("first to sequence {sequence}"));
         }
     }
 

@@ -112,17 +112,24 @@ impl CompareKey {
         let is_asked = server.is_none_or(|server| server.is_started_here);
         let told = server.and_then(|server| kv_type(server.kv_type_k.as_deref(), server.kv_type_v.as_deref()));
         let setup = GroupKey::of(run);
-        let cells =
-            server.and_then(|server| Some(u64::from(server.context_length?) * u64::from(server.slots.unwrap_or(1))));
+        // Where slots take positions from a pool of another size, a sequence has a length all the same.
+        let told_length = server.and_then(|server| server.context_positions().or(server.context_length.map(u64::from)));
         Self {
             engine: metadata.engine.clone(),
-            model_id: metadata.model_id.clone(),
+            model_id: model_id(run),
             kv_type: told.or_else(|| setup.kv_type.clone().filter(|_| is_asked)),
-            context_length: cells.or(setup.context_length.filter(|_| is_asked)),
+            context_length: told_length.or(setup.context_length.filter(|_| is_asked)),
             start: metadata.memory.as_ref().and_then(|memory| memory.start_name.clone()),
             setup,
         }
     }
+}
+
+/// A run that joined a server without naming a model lies under the engine's name; the server knows the model's.
+fn model_id(run: &RunFacts) -> String {
+    let metadata = &run.metadata;
+    let served = metadata.server.as_ref().and_then(|server| server.model_name.clone());
+    served.filter(|_| metadata.model_id == metadata.engine).unwrap_or_else(|| metadata.model_id.clone())
 }
 
 impl CompareGroup {

@@ -120,7 +120,7 @@ impl Hint for PublishError {
             Self::NothingToExport { .. } => {
                 vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
             }
-            Self::NotComparable { run, .. } => {
+            Self::NotComparable { state, run } if state.starts_with("unfinished") => {
                 vec![format!("finish a run that was killed with `dwell recover '{}'`", run.display())]
             }
             Self::NothingToCompare { .. } => vec!["name a run itself to compare it whatever it was for".to_owned()],

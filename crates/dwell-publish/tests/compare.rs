@@ -175,12 +175,30 @@ fn a_server_that_was_joined_is_believed_and_not_the_options() {
             "options": {"context_length": 2048, "kv_type_k": "f16", "kv_type_v": "f16"}, "server": facts});
         compare(&[source(metadata, true)]).unwrap().groups[0].key.clone()
     };
-    let told = server(json!({"context_length": 1024, "slots": 4, "kv_type_k": "q8_0", "kv_type_v": "q4_0"}));
-    assert_eq!((told.context_length, told.kv_type.as_deref()), (Some(4_096), Some("q8_0/q4_0")));
+    let told = |shares_context: Value| {
+        server(json!({"context_length": 1024, "slots": 4, "shares_context": shares_context,
+            "kv_type_k": "q8_0", "kv_type_v": "q4_0"}))
+    };
+    let own = told(json!(false));
+    assert_eq!((own.context_length, own.kv_type.as_deref()), (Some(4_096), Some("q8_0/q4_0")));
+    assert_eq!(told(json!(true)).context_length, Some(1_024));
+    assert_eq!(told(json!(null)).context_length, Some(1_024), "how slots divide the cache is not said");
     let silent = server(json!({"is_started_here": false}));
     assert_eq!((silent.context_length, silent.kv_type), (None, None));
     let started = server(json!({"is_started_here": true}));
     assert_eq!((started.context_length, started.kv_type.as_deref()), (Some(2_048), Some("f16")));
+}
+
+#[test]
+fn models_of_joined_servers_are_told_apart_by_the_name_that_the_server_has_for_them() {
+    let joined = |model_name: &str| {
+        let metadata = json!({"run_id": model_name, "model_id": "openai", "state": "complete", "engine": "openai",
+            "server": {"model_name": model_name}});
+        source(metadata, true)
+    };
+    let comparison = compare(&[joined("a"), joined("b")]).unwrap();
+    let models: Vec<&str> = comparison.groups.iter().map(|group| group.key.model_id.as_str()).collect();
+    assert_eq!(models, ["a", "b"]);
 }
 
 #[test]

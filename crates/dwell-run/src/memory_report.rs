@@ -159,14 +159,13 @@ fn is_mapped(request: &RunRequest, server: Option<&ServerFacts>) -> Option<bool>
 /// By the shape in the model's file, else by what the server says, else by what the user says.
 fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&GgufFile>) -> Option<KvTheory> {
     let memory = memory_request(request, server);
+    let cells = cache_positions(request, server);
     let by_file = || {
         let (shape, memory) = (ModelShape::from_gguf(file?).ok()?, memory?);
         let bytes_per_token = shape.kv_bytes_per_token(memory.kv_type_k, memory.kv_type_v).ok()?;
-        Some(KvTheory { bytes_per_token, cache_bytes: shape.kv_bytes(&memory).ok(), basis: MemoryBasis::Exact })
-    };
-    let cells = match server {
-        Some(server) => server.context_length.map(|length| u64::from(length) * u64::from(server.slots.unwrap_or(1))),
-        None => Some(u64::from(request.job.options.context_length)),
+        let cache_bytes = cells.and_then(|_| shape.kv_bytes(&memory).ok());
+        let basis = if are_types_known(server) { MemoryBasis::Exact } else { MemoryBasis::Inferred };
+        Some(KvTheory { bytes_per_token, cache_bytes, basis })
     };
     let by_word = |bytes_per_token: u64, basis| {
         let cache_bytes = cells.map(|cells| cells.saturating_mul(bytes_per_token));
@@ -176,6 +175,11 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
     by_file()
         .or_else(|| told.map(|bytes| by_word(bytes, MemoryBasis::Reported)))
         .or_else(|| request.job.server.kv_bytes_per_token.map(|bytes| by_word(bytes, MemoryBasis::Inferred)))
+}
+
+/// Whether the types of keys and values were told or given; else those of the request stand in for them.
+fn are_types_known(server: Option<&ServerFacts>) -> bool {
+    server.is_none_or(|server| server.is_started_here || server.kv_type_k.is_some() && server.kv_type_v.is_some())
 }
 
 /// The cache as it was set up: what the server says counts more than what was asked for. None if it has a type of
@@ -190,10 +194,19 @@ fn memory_request(request: &RunRequest, server: Option<&ServerFacts>) -> Option<
     memory.kv_type_k = kv_type(&server.kv_type_k, memory.kv_type_k)?;
     memory.kv_type_v = kv_type(&server.kv_type_v, memory.kv_type_v)?;
     memory.parallel = server.slots.unwrap_or(memory.parallel);
-    if let Some(length) = server.context_length {
-        memory.context_length = length.saturating_mul(memory.parallel.max(1));
+    memory.kv_unified = server.shares_context.unwrap_or(memory.kv_unified);
+    if let Some(positions) = cache_positions(request, Some(server)) {
+        memory.context_length = u32::try_from(positions).unwrap_or(u32::MAX);
     }
     Some(memory)
+}
+
+/// Positions of the KV cache: what a server says, or what it was started with.
+fn cache_positions(request: &RunRequest, server: Option<&ServerFacts>) -> Option<u64> {
+    match server {
+        Some(server) if server.context_length.is_some() || !server.is_started_here => server.context_positions(),
+        _ => Some(u64::from(request.job.options.context_length)),
+    }
 }
 
 fn start(record: &RunRecord, server: Option<&ServerFacts>) -> StartFacts {
@@ -202,7 +215,7 @@ fn start(record: &RunRecord, server: Option<&ServerFacts>) -> StartFacts {
         asked: record.request.job.server.start,
         was_loaded: match server {
             Some(server) => server.was_loaded,
-            None => Some(!record.request.job.engine.is_embedded()).filter(|was_loaded| !was_loaded),
+            None => record.request.job.engine.is_embedded().then_some(false),
         },
         model_cached_share: record.page_cache.as_ref().map(share).filter(|share| share.is_finite()),
     }

@@ -205,7 +205,7 @@ impl Metadata {
     ) -> Self {
         let Built { record, facts, labelled, samples, .. } = built;
         let (request, outcome) = (&record.request, &labelled.outcome);
-        let generation = outcome.finished.map(|finished| Generation::of(finished, labelled.decoded_tokens));
+        let generation = outcome.finished.map(|finished| Generation::of(finished, decoded_tokens(labelled)));
         let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
         let untraced = request.untraced.as_ref();
         let peak = outcome.peak_rss_bytes;
@@ -233,7 +233,7 @@ impl Metadata {
             phases: labelled.phases.iter().map(PhaseTimes::of).collect(),
             generation,
             stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
-            tables: table_facts(table_rows, trace_basis(record, labelled)),
+            tables: table_facts(table_rows, trace_basis(record, labelled), built.kv_blocks.is_some()),
             time_resolution: time_resolution(record, labelled),
             experiment: request.experiment.clone(),
             collectors: CollectorFacts {
@@ -302,9 +302,15 @@ fn trace_basis(record: &RunRecord, labelled: &Labelled) -> &'static str {
     }
 }
 
-fn table_facts(rows: &BTreeMap<&'static str, u64>, trace_basis: &'static str) -> BTreeMap<&'static str, TableFacts> {
+fn table_facts(
+    rows: &BTreeMap<&'static str, u64>,
+    trace_basis: &'static str,
+    has_kv_events: bool,
+) -> BTreeMap<&'static str, TableFacts> {
     let facts = |(&name, &rows): (&&'static str, &u64)| {
         let (basis, source) = match name {
+            // Blocks that a server told of take the place of traced ones.
+            "kv_block_lifecycle" if has_kv_events => ("reported", KV_EVENTS_COLLECTOR),
             "memory" => ("sampled", "process"),
             "tokens" | "loss" => ("exact", "engine"),
             _ => (trace_basis, "tensor_ops"),
@@ -314,12 +320,18 @@ fn table_facts(rows: &BTreeMap<&'static str, u64>, trace_basis: &'static str) ->
     rows.iter().map(facts).collect()
 }
 
+/// Tokens that were decoded, not chosen from a prompt. A server may send several in one piece, and says how many it had.
+fn decoded_tokens(labelled: &Labelled) -> u64 {
+    let beyond_first = |request: &RequestSpan| request.timings.generated_tokens.unwrap_or(0).saturating_sub(1);
+    labelled.decoded_tokens.max(labelled.outcome.requests.iter().map(beyond_first).sum())
+}
+
 impl Generation {
     pub(crate) fn of(
         (prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64),
         decoded_tokens: u64,
     ) -> Self {
-        let rate = |tokens: u64, ns: u64| (ns > 0).then(|| tokens as f64 * 1e9 / ns as f64);
+        let rate = |tokens: u64, ns: u64| (ns > 0 && tokens > 0).then(|| tokens as f64 * 1e9 / ns as f64);
         Self {
             prompt_tokens,
             prompt_ns,
@@ -328,5 +340,21 @@ impl Generation {
             prompt_tokens_per_s: rate(prompt_tokens, prompt_ns),
             decode_tokens_per_s: rate(decoded_tokens, decode_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_a_server_told_of_are_not_called_traced() {
+        let rows = BTreeMap::from([("kv_block_lifecycle", 7), ("trace", 0)]);
+        let found = |has_kv_events| {
+            let facts = table_facts(&rows, "none", has_kv_events);
+            ["kv_block_lifecycle", "trace"].map(|name| (facts[name].basis, facts[name].source))
+        };
+        assert_eq!(found(true), [("reported", "kv_events"), ("none", "tensor_ops")]);
+        assert_eq!(found(false), [("none", "tensor_ops"); 2]);
     }
 }

@@ -238,10 +238,7 @@ impl Hint for ServerError {
                 listed.iter().take(1).map(|name| format!("name one that it has: --model-name {name}")).collect()
             }
             ServerError::NotOffered { .. } => hint("use an engine that can: --engine llama_server"),
-            ServerError::NoProgram { .. } => vec![
-                "give its place: --program PATH".to_owned(),
-                "or join a server that runs already: --url http://127.0.0.1:8080".to_owned(),
-            ],
+            ServerError::NoProgram { engine, .. } => no_program_hints(*engine),
             ServerError::NotAProgram { .. } | ServerError::Spawn { .. } => {
                 hint("give the place of the program: --program PATH")
             }
@@ -260,6 +257,16 @@ impl Hint for ServerError {
             _ => Vec::new(),
         }
     }
+}
+
+fn no_program_hints(engine: EngineKind) -> Vec<String> {
+    let port = match engine {
+        EngineKind::LlamaServer => Some(8080),
+        EngineKind::Ollama => Some(11434),
+        _ => None,
+    };
+    let join = port.map(|port| format!("or join a server that runs already: --url http://127.0.0.1:{port}"));
+    std::iter::once("give its place: --program PATH".to_owned()).chain(join).collect()
 }
 
 impl From<ServerError> for EngineFailure {

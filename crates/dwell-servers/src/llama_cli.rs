@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 
 use crate::client::{Asked, Piece, Runtime};
 use crate::llama_help::LlamaProgram;
-use crate::memory_lines::{printed_figure, reported_buffers};
+use crate::memory_lines::{printed_description, printed_figure, reported_buffers};
 use crate::model_file::check_model_file;
 use crate::program::{Program, ProgramCommand, Readiness, find_program, ready_within, wait_until_ready};
 use crate::tracing::untraced_because;
@@ -189,6 +189,7 @@ impl Runtime for LlamaCli {
         let system_info = log.lines().find_map(|line| line.split_once("system_info: "));
         let version = self.llama.as_ref().and_then(|llama| llama.version.clone());
         LoadedModel {
+            description: printed_description(&log),
             layers: figure("n_layer"),
             vocabulary: figure("n_vocab"),
             context_length: figure("n_ctx"),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{Asked, Piece, Runtime};
-use crate::memory_lines::{printed_figure, reported_buffers};
+use crate::memory_lines::{printed_description, printed_figure, reported_buffers};
 use crate::processes::{server_process, tree_of};
 use crate::program::Program;
 use crate::tracing::{joined_untraced, untraced_because};
@@ -109,6 +109,15 @@ impl LlamaServer {
         }
     }
 
+    /// A server may name its model relative to the folder that it was started in.
+    fn path_on_this_machine(&self, path: PathBuf) -> Option<PathBuf> {
+        if path.is_absolute() {
+            return Some(path);
+        }
+        let pid = self.root_process().ok().flatten()?;
+        Some(std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(path))
+    }
+
     fn log(&self) -> String {
         self.started.as_ref().map(Program::printed).unwrap_or_default()
     }
@@ -135,6 +144,7 @@ impl Runtime for LlamaServer {
         let n_ctx = props.default_generation_settings.get("n_ctx").and_then(Value::as_u64);
         let command_line = self.command_line();
         let (key_type, value_type) = kv_types(&command_line);
+        let shares_context = shares_context(&command_line);
         let mut reported = BTreeMap::new();
         for (name, value) in [("model_ftype", props.model_ftype), ("chat_template", props.chat_template)] {
             reported.extend(value.map(|value| (name.to_owned(), value)));
@@ -145,9 +155,10 @@ impl Runtime for LlamaServer {
             is_started_here: self.started.is_some(),
             command_line,
             model_name: props.model_alias,
-            model_path: props.model_path,
+            model_path: props.model_path.and_then(|path| self.path_on_this_machine(path)),
             context_length: n_ctx.and_then(|n_ctx| u32::try_from(n_ctx).ok()),
             slots: props.total_slots,
+            shares_context,
             kv_type_k: key_type,
             kv_type_v: value_type,
             kv_bytes_per_token: None,
@@ -166,7 +177,10 @@ impl Runtime for LlamaServer {
         let narrow = |name: &str| u32::try_from(wide(name)).unwrap_or(0);
         let system_info = log.lines().find_map(|line| line.split_once("system_info: "));
         LoadedModel {
-            description: meta.get("ftype").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            description: match printed_description(&log) {
+                said if said.is_empty() => listed_description(&listed),
+                said => said,
+            },
             parameters: wide("n_params"),
             size_bytes: wide("size"),
             layers: figure("n_layer"),
@@ -242,4 +256,35 @@ fn kv_types(command_line: &[String]) -> (Option<String>, Option<String>) {
         command_line.get(place + 1).cloned()
     };
     (after(["-ctk", "--cache-type-k"]), after(["-ctv", "--cache-type-v"]))
+}
+
+/// Whether the slots share one context, by a command line. Without a number of slots the server decides on both.
+fn shares_context(command_line: &[String]) -> Option<bool> {
+    let last_of = |names: &[&str]| command_line.iter().rposition(|word| names.contains(&word.as_str()));
+    if command_line.is_empty() {
+        return None;
+    }
+    let has_slots = last_of(&["-np", "--parallel"]).is_some();
+    Some(!has_slots || last_of(&["-kvu", "--kv-unified"]) > last_of(&["-no-kvu", "--no-kv-unified"]))
+}
+
+/// Name and type of the model, by the server's list of models.
+fn listed_description(listed: &Value) -> String {
+    let words = ["/data/0/id", "/data/0/meta/ftype"].map(|place| listed.pointer(place).and_then(Value::as_str));
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_says_whether_slots_share_a_context() {
+        let shares = |line: &str| shares_context(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(shares(""), None);
+        assert_eq!(shares("llama-server -m x -c 512"), Some(true));
+        assert_eq!(shares("llama-server -np 4"), Some(false));
+        assert_eq!(shares("llama-server -np 4 --kv-unified"), Some(true));
+        assert_eq!(shares("llama-server -np 4 --kv-unified --no-kv-unified"), Some(false));
+    }
 }

@@ -89,9 +89,28 @@ pub(crate) fn printed_figure<'a>(log: &'a str, name: &str) -> Option<&'a str> {
     log.lines().find_map(of_line)
 }
 
+/// The model as the loader prints it, such as `llama 256M Q4_1`; empty if it does not.
+pub(crate) fn printed_description(log: &str) -> String {
+    let printed = |name: &str| {
+        let of_line = |line: &str| {
+            let (before, value) = line.split_once("print_info: ")?.1.split_once(" = ")?;
+            (before.trim() == name).then(|| value.trim().to_owned())
+        };
+        log.lines().find_map(of_line)
+    };
+    ["arch", "model type", "file type"].into_iter().filter_map(printed).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_is_described_as_the_loader_does() {
+        let log = include_str!("../tests/data/llama-completion-0.7.0-window.log");
+        assert_eq!(printed_description(log), "gemma3 ?B F16");
+        assert_eq!(printed_description("no such line"), "");
+    }
 
     fn buffer(kind: BufferKind, device: &str, bytes: u64, is_mapped: bool) -> ReportedBuffer {
         ReportedBuffer { kind, device: device.to_owned(), bytes, is_mapped }

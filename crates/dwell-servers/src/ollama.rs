@@ -6,12 +6,15 @@ mod question;
 mod shape;
 mod store;
 
+use std::fs::File;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
-use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions, StartKind};
+use dwell_host::{drop_from_page_cache, resident_in_page_cache};
 use serde_json::{Value, json};
 
 use api::{Line, LoadedList, LoadedOne, ModelList, Shown, Version};
@@ -20,7 +23,7 @@ use crate::client::{Asked, Piece, Runtime};
 use crate::http::{HttpClient, HttpError, Interruption};
 use crate::memory_lines::reported_buffers;
 use crate::processes::{ProcessLine, server_process, tree_of};
-use crate::program::{Program, Readiness, free_port, wait_until_ready};
+use crate::program::{Program, Readiness, free_port, ready_within, wait_until_ready};
 use crate::tracing::{joined_untraced, untraced_because};
 use crate::{ServerError, ServerPlace};
 
@@ -28,8 +31,6 @@ const ENGINE: EngineKind = EngineKind::Ollama;
 /// How long a model may take to be gone after it was unloaded.
 const UNLOADED_WITHIN: Duration = Duration::from_secs(60);
 const UNLOAD_POLL: Duration = Duration::from_millis(50);
-/// Longest time for a server to be ready, unless told otherwise.
-const READY_WITHIN_S: u64 = 300;
 /// With this line the runner's log of a model begins.
 const LOAD_BEGINS: &str = "llama_model_loader: loaded meta data";
 
@@ -45,6 +46,8 @@ pub(crate) struct OllamaRuntime {
     /// The process that answers, if it is on this machine.
     pid: Option<u32>,
     model: Option<ChosenModel>,
+    /// How much of the model's file was in the page cache before it was loaded.
+    cached_bytes: Option<u64>,
 }
 
 /// The model that is asked for.
@@ -71,6 +74,7 @@ impl OllamaRuntime {
             program: None,
             pid: None,
             model: None,
+            cached_bytes: None,
         };
         if let Some(url) = &job.server.url {
             runtime.client = Some(runtime.client_at(url)?);
@@ -95,7 +99,7 @@ impl OllamaRuntime {
             self.pid = server_process(client.url(), self.server.pid)?;
             return Ok(());
         }
-        let within = Duration::from_secs(self.server.ready_within_s.unwrap_or(READY_WITHIN_S));
+        let within = ready_within(&self.server);
         wait_until_ready(self.program.as_mut(), ENGINE, within, &self.interruption, || {
             match client.get_json::<Version>("/api/version") {
                 Ok(_) => Ok(Readiness::Ready),
@@ -176,6 +180,30 @@ impl OllamaRuntime {
         Err(stream.cut_off("the stream ended without its last line").into())
     }
 
+    /// The file of the weights in Ollama's store, if that is on this machine.
+    fn file_of(&self, model: &ChosenModel) -> Option<PathBuf> {
+        self.pid.and(model.shown.model_path()).filter(|path| path.is_file())
+    }
+
+    /// What is loaded is the store's own copy of a file, which a cold start reads from the disk.
+    fn look_at_page_cache(&mut self, model: &ChosenModel) {
+        let Some(path) = self.file_of(model) else { return };
+        if self.server.start == StartKind::Cold {
+            // Only what is written can be dropped. What stays is seen below.
+            let _ = File::open(&path).and_then(|file| file.sync_all()).and_then(|()| drop_from_page_cache(&path));
+        }
+        self.cached_bytes = resident_in_page_cache(&path).ok().map(|(resident_bytes, _)| resident_bytes);
+    }
+
+    /// Whether a runner of this model is at work; of any, if its file is not known.
+    fn has_runner(&self, model: &ChosenModel) -> bool {
+        let path = model.shown.model_path();
+        let file_name = path.as_deref().and_then(Path::file_name);
+        let is_given =
+            |line: &ProcessLine| line.command_line.iter().any(|word| Path::new(word).file_name() == file_name);
+        self.tree().iter().skip(1).any(|line| file_name.is_none() || is_given(line))
+    }
+
     /// The server's process and those of its runners.
     fn tree(&self) -> Vec<ProcessLine> {
         self.pid.map(tree_of).unwrap_or_default()
@@ -198,6 +226,7 @@ impl Runtime for OllamaRuntime {
     fn load(&mut self, _asked: &Asked<'_>) -> Result<(), ServerError> {
         self.wait_until_it_answers()?;
         let model = self.choose_model()?;
+        self.look_at_page_cache(&model);
         let body = question::request(&self.options, &model.name);
         self.client()?
             .post_slow_json::<Value>("/api/generate", &body)
@@ -222,10 +251,10 @@ impl Runtime for OllamaRuntime {
             is_started_here: self.program.is_some(),
             command_line: command_line.unwrap_or_default(),
             model_name: Some(model.name.clone()),
-            // The path is one of the server's machine.
-            model_path: self.pid.and(model.shown.model_path()).filter(|path| path.is_file()),
+            model_path: self.file_of(&model),
             context_length: loaded.as_ref().and_then(|loaded| loaded.context_length),
             slots: runner.slots,
+            shares_context: runner.slots.map(|_| false),
             kv_type_k: runner.kv_type_k,
             kv_type_v: runner.kv_type_v,
             untraced_because,
@@ -236,6 +265,8 @@ impl Runtime for OllamaRuntime {
             shape::kv_bytes_per_token(&model.shown, facts.kv_type_k.as_deref(), facts.kv_type_v.as_deref());
         facts.reported = model.shown.reported();
         facts.reported.extend(loaded.iter().flat_map(LoadedOne::reported));
+        let cached = self.cached_bytes.map(|bytes| ("model_file_cached_bytes".to_owned(), bytes.to_string()));
+        facts.reported.extend(cached);
         if model.is_made_here {
             facts.reported.insert("model_made_of".to_owned(), self.options.model.display().to_string());
         }
@@ -283,6 +314,7 @@ impl Runtime for OllamaRuntime {
             program: None,
             pid: self.pid,
             model: self.model.clone(),
+            cached_bytes: None,
         }))
     }
 
@@ -307,7 +339,7 @@ impl Runtime for OllamaRuntime {
         let begin = Instant::now();
         loop {
             // The list is empty before the runner has given its memory back.
-            let is_gone = self.loaded(&model.name)?.is_none() && self.tree().len() <= 1;
+            let is_gone = self.loaded(&model.name)?.is_none() && !self.has_runner(&model);
             if is_gone {
                 self.model = None;
                 return Ok(true);

@@ -17,6 +17,7 @@ use dwell_events::server::ServerOptions;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::Interruption;
+use crate::processes::tree_of;
 use crate::{ServerError, ServerPlace};
 
 /// What programs print, in the log folder.
@@ -25,8 +26,9 @@ const LOG_NAME: &str = "server.log";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Lines of the log that an error message shows.
 const LOG_LINES_SHOWN: usize = 5;
-/// How long a program may take to end after it was asked to, before it is ended by force.
-const END_GRACE: Duration = Duration::from_secs(10);
+/// How long a program may take to end after it was asked to, before it is ended by force: half of the time that the
+/// observer gives an interrupted worker.
+const END_GRACE: Duration = Duration::from_secs(5);
 /// How long a server may take to be ready, unless the job says otherwise.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 /// First and longest pause between two looks at something that is waited for.
@@ -168,8 +170,19 @@ impl Program {
             pause = longer(pause);
         }
         if self.end().is_none() {
-            let _ = self.child.kill();
-            self.wait();
+            self.kill_all();
+        }
+    }
+
+    /// Ends it by force, and what it started: nobody else would.
+    fn kill_all(&mut self) {
+        let started = tree_of(self.pid()).into_iter().map(|line| line.pid).filter(|&pid| pid != self.pid());
+        let started: Vec<u32> = started.collect();
+        let _ = self.child.kill();
+        self.wait();
+        for pid in started.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+            // Some end with the program.
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
@@ -322,4 +335,45 @@ fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
 
 fn is_program(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_started_ends_with_it_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = ServerPlace {
+            log_dir: dir.path().to_owned(),
+            ring_dir: None,
+            preload_library: None,
+            observer_pid: std::process::id(),
+            guard: Vec::new(),
+            environment: Vec::new(),
+        };
+        let command = ProgramCommand {
+            engine: EngineKind::Ollama,
+            program: "sh".into(),
+            arguments: ["-c", "sleep 600 & echo started; wait"].map(OsString::from).to_vec(),
+            environment: Vec::new(),
+        };
+        let mut program = Program::start(&command, &place).unwrap();
+        let is_asleep = |pid: u32| tree_of(pid).first().is_some_and(|line| line.command_line[0] == "sleep");
+        let child = loop {
+            match tree_of(program.pid()).get(1) {
+                Some(child) if is_asleep(child.pid) => break child.pid,
+                _ => thread::sleep(PAUSES.0),
+            }
+        };
+        program.kill_all();
+        assert_eq!(program.end().and_then(|end| end.signal()), Some(Signal::KILL.as_raw()));
+        // One that ended and that nobody has waited for yet has no command line.
+        let killed = Instant::now();
+        while is_asleep(child) && killed.elapsed() < END_GRACE {
+            thread::sleep(PAUSES.0);
+        }
+        assert!(!is_asleep(child));
+    }
 }

@@ -156,7 +156,7 @@ fn an_error_in_the_middle_is_told_in_the_servers_words() {
 fn refusals_show_status_and_words_and_what_to_do() {
     let unauthorized = answered_with(401, r#"{"error":{"message":"Invalid API key"}}"#);
     assert_eq!(unauthorized.message, "asking POST URL/v1/completions was answered with status 401: Invalid API key");
-    assert_eq!(unauthorized.hints, ["name the environment variable that holds the key: --api-key-variable NAME"]);
+    assert_eq!(unauthorized.hints, ["name the environment variable that holds the key: --api-key-env NAME"]);
     let no_such_path = answered_with(404, "404 page not found");
     assert_eq!(no_such_path.message, "asking POST URL/v1/completions was answered with status 404: 404 page not found");
     assert_eq!(no_such_path.hints, ["check that the address is that of the engine: --url http://HOST:PORT"]);

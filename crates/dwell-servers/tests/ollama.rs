@@ -44,7 +44,8 @@ struct Joined {
 impl Joined {
     fn new() -> Option<Self> {
         let (program, model) = (cached(PROGRAM)?, cached(SMOLLM2)?);
-        let folder = tempfile::tempdir().unwrap();
+        // Not the usual folder of temporary files, which may be memory itself and then never lets go of a file.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let host = format!("127.0.0.1:{port}");
         let mut serve = Command::new(&program);
@@ -205,6 +206,9 @@ fn a_joined_ollama_is_left_alone_and_its_runner_is_found() {
     let mut unloaded = Watcher::default();
     run(&cold, &mut unloaded).unwrap();
     assert_eq!(unloaded.facts().was_loaded, Some(false));
+    let cached = |watcher: &Watcher| watcher.facts().reported["model_file_cached_bytes"].clone();
+    assert_eq!(cached(&unloaded), "0", "its file was dropped from the page cache");
+    assert_ne!(cached(&again), "0");
     assert!(!is_running(runner), "the runner has ended");
     assert_eq!(unloaded.timings()[0].cached_tokens, Some(0));
 }

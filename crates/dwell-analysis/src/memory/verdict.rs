@@ -107,17 +107,22 @@ fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, S
         let text = format!("{facts}: {} per token are a leak or another cache", whole(slope - theory));
         return (VerdictKind::UnexplainedGrowth, text);
     }
-    let held = presence
-        .reported_bytes
-        .map(|bytes| (bytes, "reports a buffer of"))
-        .or_else(|| presence.fitting_bytes.map(|bytes| (bytes, "had room before the first token for all")));
-    match held {
-        Some((bytes, how)) if slope < NO_GROWTH_SHARE * theory => {
-            let text = format!("memory did not grow with tokens and the runtime {how} {}", whole(bytes as f64));
-            (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated"))
+    let has_grown = slope >= NO_GROWTH_SHARE * theory;
+    match (presence.reported_bytes, presence.fitting_bytes) {
+        // The runtime itself says where the cache is: what grew beside it is something else.
+        (Some(bytes), _) if has_grown => {
+            let text = format!("{facts}, which the runtime reports as a buffer of {}", whole(bytes as f64));
+            (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated, and something else grew"))
         }
+        (Some(bytes), _) => preallocated("reports a buffer of", bytes),
+        (None, Some(bytes)) if !has_grown => preallocated("had room before the first token for all", bytes),
         _ => (VerdictKind::LessThanTheory, format!("{facts}: part of the cache was there before, or is elsewhere")),
     }
+}
+
+fn preallocated(how: &str, bytes: u64) -> (VerdictKind, String) {
+    let text = format!("memory did not grow with tokens and the runtime {how} {}", whole(bytes as f64));
+    (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated"))
 }
 
 fn too_few_text() -> String {
@@ -129,7 +134,8 @@ fn no_theory_text(growth: &Growth) -> String {
     format!("memory grew {slope} per token; nothing says how much the KV cache takes")
 }
 
-/// Whole bytes: a sentence has no need for more.
+/// Whole bytes of what a token takes, mebibytes of what a cache does: a sentence has no need for more.
 fn whole(bytes: f64) -> String {
-    format!("{bytes:.0} bytes")
+    const MEBIBYTE: f64 = 1_048_576.0;
+    if bytes.abs() < MEBIBYTE { format!("{bytes:.0} bytes") } else { format!("{:.1} MiB", bytes / MEBIBYTE) }
 }

@@ -94,8 +94,6 @@ pub(crate) struct RunArgs {
     pub(crate) engine: EngineKind,
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
     /// File with a JSON list of actions (prompt, generate, remove, copy, shift) to do instead of one prompt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "max_tokens"])]
     pub(crate) actions: Option<PathBuf>,
@@ -140,4 +138,7 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON, and no text.
     #[arg(long)]
     pub(crate) json: bool,
+    // Last, since its heading would go on over what comes behind it.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }

@@ -16,25 +16,25 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
     /// Watch this process.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
     /// Start this program and watch it.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
     /// How long to wait for a process of that name.
-    #[arg(long, value_name = "SECS", value_parser = seconds, default_value = "10")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds, default_value = "10")]
     pub(crate) wait_secs: Duration,
     /// Label of the rows. Default: the name that was looked for, or that of the program.
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) label: Option<String>,
     /// Time between two samples.
-    #[arg(long, value_name = "SECS", value_parser = interval, default_value = "0.1")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = interval, default_value = "0.1")]
     pub(crate) interval: Duration,
     /// Stop after this time. Default: when the processes have ended.
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many samples.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_samples: Option<u64>,
     /// File for the samples, .csv or .parquet.
     #[arg(short, long, value_name = "FILE")]

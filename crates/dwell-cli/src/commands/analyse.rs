@@ -8,6 +8,7 @@ use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
+use crate::format::shell_word;
 use crate::messages::{Failure, hinted};
 use crate::output::print_result;
 use crate::{aggregate_text, summary_text};
@@ -25,6 +26,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     let report = analyse_run(&run, args.figures.options()).map_err(hinted)?;
     if args.json {
         super::print_json(&report)?;
+    } else if report.window.is_none() {
+        let path = shell_word(&args.path.display().to_string());
+        print_result(&format!("no accesses were recorded; `dwell compare {path}` shows memory and speed\n"))?;
     } else if args.metrics.is_empty() {
         let window_s = report.window.map_or(0.0, |window| window.duration_s());
         let regions = RegionSummary::all(&report);

@@ -44,7 +44,7 @@ pub(super) fn ask(
     let mut step = 0;
     let timings = runtime.generate(&numbered.asked, &mut |piece| {
         text.push_str(&piece.text);
-        for event in token_events(piece, sequence, &mut step) {
+        for event in token_events(piece, sequence, numbered.asked.max_tokens, &mut step) {
             teller.tell(event);
         }
         if interruption.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -57,8 +57,11 @@ pub(super) fn ask(
 }
 
 /// One event for each token of a piece. Text belongs to the last of them, and so do the ids that are known.
-fn token_events(piece: Piece, sequence: i32, step: &mut u32) -> Vec<EngineEvent> {
-    let tokens = piece.tokens.max(u32::try_from(piece.token_ids.len()).unwrap_or(u32::MAX)).max(1) as usize;
+///
+/// A server that claims more tokens than it was asked for is not believed: events are made of its word.
+fn token_events(piece: Piece, sequence: i32, max_tokens: u32, step: &mut u32) -> Vec<EngineEvent> {
+    let claimed = piece.tokens.min(max_tokens.saturating_sub(*step)) as usize;
+    let tokens = claimed.max(piece.token_ids.len()).max(1);
     let unknown = tokens - piece.token_ids.len();
     let ids = std::iter::repeat_n(None, unknown).chain(piece.token_ids.iter().copied().map(Some));
     let mut text = piece.text;
@@ -102,7 +105,7 @@ pub(super) fn ask_side_by_side(
 /// Why an answer ended, from what is known of it.
 pub(super) fn stop_reason(answer: &Answer, max_tokens: u32, context_length: Option<u32>) -> StopReason {
     let generated = answer.timings.generated_tokens.unwrap_or(answer.tokens);
-    let in_context = answer.timings.prompt_tokens.map(|prompt| prompt + generated);
+    let in_context = answer.timings.prompt_tokens.map(|prompt| prompt.saturating_add(generated));
     // The last token generated is not put into the context.
     let is_full = in_context.zip(context_length).is_some_and(|(tokens, length)| tokens >= u64::from(length));
     match () {
@@ -123,7 +126,7 @@ mod tests {
             EngineEvent::Token { step, id, text, sequence: 2, position: None } => Some((step, id, text)),
             _ => None,
         };
-        token_events(piece, 2, &mut step).into_iter().filter_map(parts).collect()
+        token_events(piece, 2, 20, &mut step).into_iter().filter_map(parts).collect()
     }
 
     #[test]
@@ -142,6 +145,7 @@ mod tests {
         );
         assert_eq!(told(piece("€", &[8, 9], 0)), [(5, Some(8), empty), (6, Some(9), whole)]);
         assert_eq!(told(piece("a", &[], 0)), [(5, None, "a".to_owned())], "a piece has a token, said or not");
+        assert_eq!(told(piece("a", &[], u32::MAX)).len(), 15, "no more than were asked for");
     }
 
     #[test]

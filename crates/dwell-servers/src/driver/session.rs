@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
@@ -133,20 +134,26 @@ impl<'a> Session<'a> {
     /// The text, repeated and cut to as many tokens.
     fn filled(&mut self, text: &str, wanted: u32) -> Result<String, ServerError> {
         let (options, server) = (&self.job.options, &self.job.server);
-        let runtime = &mut self.runtime;
+        let (runtime, interruption) = (&mut self.runtime, &self.interruption);
         let is_cheap = runtime.is_counting_cheap();
         fill(text, wanted, is_cheap, |cut| {
             let conversation = Conversation::of_prompt(cut);
             if let Some(tokens) = runtime.count_tokens(&conversation.ask(0, 1, options, server))? {
                 return Ok(tokens);
             }
-            let trial = Conversation::of_prompt(&format!("{TRIAL_PREFIX}{cut}"));
-            let timings =
-                runtime.generate(&trial.ask(0, 1, options, server), &mut |_| std::ops::ControlFlow::Continue(()))?;
-            let unsaid = || ServerError::Fill {
-                wanted,
-                found: "the server does not say how many tokens a prompt has".to_owned(),
+            let unsaid = || match interruption.is_interrupted() {
+                true => ServerError::Interrupted { doing: "counting the tokens of a prompt" },
+                false => ServerError::Fill {
+                    wanted,
+                    found: "the server does not say how many tokens a prompt has".to_owned(),
+                },
             };
+            // Its count was by asking already.
+            if runtime.is_loaded_for_each_request() {
+                return Err(unsaid());
+            }
+            let trial = Conversation::of_prompt(&format!("{TRIAL_PREFIX}{cut}"));
+            let timings = runtime.generate(&trial.ask(0, 1, options, server), &mut |_| ControlFlow::Continue(()))?;
             timings.prompt_tokens.ok_or_else(unsaid)
         })
     }
@@ -203,10 +210,15 @@ impl<'a> Session<'a> {
     fn take(&mut self, answer: Answer, max_tokens: u32) -> StopReason {
         let reason = stop_reason(&answer, max_tokens, self.context_length);
         let timings = answer.timings;
-        self.totals.prompt_tokens += timings.prompt_tokens.unwrap_or(0);
-        self.totals.prompt_ns += timings.prompt_ns.unwrap_or(0);
-        self.totals.generated_tokens += timings.generated_tokens.unwrap_or(answer.tokens);
-        self.totals.decode_ns += timings.decode_ns.unwrap_or(0);
+        for (total, told) in [
+            (&mut self.totals.prompt_tokens, timings.prompt_tokens.unwrap_or(0)),
+            (&mut self.totals.prompt_ns, timings.prompt_ns.unwrap_or(0)),
+            (&mut self.totals.generated_tokens, timings.generated_tokens.unwrap_or(answer.tokens)),
+            (&mut self.totals.decode_ns, timings.decode_ns.unwrap_or(0)),
+        ] {
+            // Servers can tell any number.
+            *total = total.saturating_add(told);
+        }
         self.conversations.entry(answer.sequence).or_default().add(Speaker::Model, &answer.text);
         self.tell(EngineEvent::Stopped { sequence: answer.sequence, reason });
         reason
@@ -271,7 +283,7 @@ impl<'a> Session<'a> {
         }
         let conversation = Conversation::of_prompt(WARM_UP_TEXT);
         let asked = conversation.ask(0, 1, &self.job.options, &self.job.server);
-        self.runtime.generate(&asked, &mut |_| std::ops::ControlFlow::Continue(())).map(drop)
+        self.runtime.generate(&asked, &mut |_| ControlFlow::Continue(())).map(drop)
     }
 
     /// A broken connection is explained by the end of the program, if it ended.

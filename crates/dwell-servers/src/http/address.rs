@@ -38,6 +38,10 @@ impl Address {
         if uri.query().is_some() {
             return Err(bad("a query"));
         }
+        // Without a usable port the one of the scheme would be asked.
+        if authority.port_u16().is_none_or(|port| port == 0) && authority.as_str().len() > authority.host().len() {
+            return Err(bad("no port from 1 to 65535"));
+        }
         let is_loopback = is_loopback(authority.host());
         Ok(Self { url, is_loopback, is_https })
     }
@@ -93,6 +97,8 @@ mod tests {
             ("ftp://host", "the scheme \"ftp\""),
             ("http://", "no URL"),
             ("http://host?key=1", "a query"),
+            ("http://host:99999", "no port"),
+            ("host:", "no port"),
             ("http://me:secret@host", "a user in front of the host"),
             ("me:secret@host", "a user in front of the host"),
         ] {

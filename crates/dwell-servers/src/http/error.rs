@@ -146,7 +146,7 @@ impl Hint for HttpError {
             HttpError::NotReached { engine, .. } => start_hints(*engine),
             HttpError::NoKey { variable, .. } => vec![format!("export {variable}=…")],
             HttpError::Status { status: 401 | 403, .. } => {
-                vec!["name the environment variable that holds the key: --api-key-variable NAME".to_owned()]
+                vec!["name the environment variable that holds the key: --api-key-env NAME".to_owned()]
             }
             HttpError::Status { status: 404 | 405, .. } | HttpError::Malformed { .. } => {
                 vec!["check that the address is that of the engine: --url http://HOST:PORT".to_owned()]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::is_chat;
 use crate::client::{Asked, Piece};
 use crate::http::{EventStream, message_of};
+use crate::openai::{messages, seed_of};
 use crate::{HttpClient, ServerError};
 
 /// One event of an answer.
@@ -74,9 +75,7 @@ fn prompt_of(http: &HttpClient, asked: &Asked<'_>) -> Result<String, ServerError
     if !is_chat(asked) {
         return Ok(asked.text.to_owned());
     }
-    let message = |turn: &crate::Turn| json!({ "role": turn.speaker.role(), "content": turn.text });
-    let messages: Vec<Value> = asked.turns.iter().map(message).collect();
-    let templated: Templated = http.post_json("/apply-template", &json!({ "messages": messages }))?;
+    let templated: Templated = http.post_json("/apply-template", &json!({ "messages": messages(asked) }))?;
     Ok(templated.prompt)
 }
 
@@ -87,7 +86,7 @@ fn body(prompt: &str, slots: Option<u32>, asked: &Asked<'_>) -> Value {
         "stream": true,
         "return_tokens": true,
         "cache_prompt": true,
-        "seed": asked.options.seed.wrapping_add_signed(asked.sequence),
+        "seed": seed_of(asked.options, asked.sequence),
         "temperature": asked.options.temperature,
         "ignore_eos": asked.options.ignore_end,
     });
@@ -134,7 +133,7 @@ fn listen(
 fn timings(last: &Chunk, total_ns: u64) -> RequestTimings {
     let default = Timings::default();
     let said = last.timings.as_ref().unwrap_or(&default);
-    let prompt_tokens = last.tokens_evaluated.or_else(|| Some(said.prompt_n? + said.cache_n?));
+    let prompt_tokens = last.tokens_evaluated.or_else(|| said.prompt_n?.checked_add(said.cache_n?));
     RequestTimings {
         prompt_tokens,
         // Versions that do not say it say how many they computed.
