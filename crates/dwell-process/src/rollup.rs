@@ -12,13 +12,13 @@ pub struct RollupPolicy {
     /// Least time between two walks.
     pub least_interval: Duration,
     /// Greatest part of the time spent walking, over all processes: walks of 20 ms are followed by a pause of
-    /// 10 s at 0.002. 0 turns the walks off.
+    /// 20 s at 0.001. 0 turns the walks off.
     pub most_time_share: f64,
 }
 
 impl Default for RollupPolicy {
     fn default() -> Self {
-        Self { least_interval: Duration::from_secs(1), most_time_share: 0.002 }
+        Self { least_interval: Duration::from_secs(1), most_time_share: 0.001 }
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     fn long_walks_are_followed_by_a_pause_that_keeps_their_share_of_time() {
         let policy = RollupPolicy::default();
         assert_eq!(policy.pause_after(Duration::from_micros(100)), Duration::from_secs(1));
-        assert_eq!(policy.pause_after(Duration::from_millis(20)), Duration::from_secs(10));
+        assert_eq!(policy.pause_after(Duration::from_millis(20)), Duration::from_secs(20));
         assert_eq!(RollupPolicy::never().pause_after(Duration::from_millis(1)), Duration::MAX);
         assert_eq!(RollupPolicy::always().pause_after(Duration::from_millis(20)), Duration::ZERO);
     }
