@@ -24,6 +24,9 @@ dwell_events::choices! {
     }
 }
 
+/// PSS is given at a moment if its samples around it are no farther apart than this many of resident memory.
+const MOST_PSS_SPANS: u64 = 2;
+
 /// Bytes at a time between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueAt {
@@ -72,6 +75,16 @@ impl Series {
         let change = (i128::from(after_bytes) - i128::from(before_bytes)) * i128::from(passed_ns) / i128::from(span_ns);
         let bytes = u64::try_from(i128::from(before_bytes) + change).unwrap_or(0);
         Some(ValueAt { bytes, gap_ns: passed_ns.min(after_ns - time_ns) })
+    }
+
+    /// Time from the sample before a moment to the one after it; none for a moment outside of the samples, 0 at one.
+    fn span_around_ns(&self, time_ns: u64) -> Option<u64> {
+        let after = self.points.partition_point(|&(sampled_ns, _)| sampled_ns < time_ns);
+        let &(after_ns, _) = self.points.get(after)?;
+        if after_ns == time_ns {
+            return Some(0);
+        }
+        Some(after_ns - self.points[after.checked_sub(1)?].0)
     }
 
     /// The samples from one time to another, both included.
@@ -162,12 +175,19 @@ impl MemorySeries {
         let rss = self.rss.at(time_ns);
         MemoryAt {
             rss_bytes: rss.map(|value| value.bytes),
-            pss_bytes: bytes(&self.pss),
+            pss_bytes: bytes(&self.pss).filter(|_| self.is_pss_close(time_ns)),
             anon_bytes: bytes(&self.anon),
             file_bytes: bytes(&self.file),
             gpu_bytes: bytes(&self.gpu),
             gap_ns: rss.map(|value| value.gap_ns),
         }
+    }
+
+    /// PSS is sampled more rarely: a line between two of its samples says nothing of a process that grew at once between
+    /// them.
+    fn is_pss_close(&self, time_ns: u64) -> bool {
+        let spans = self.pss.span_around_ns(time_ns).zip(self.rss.span_around_ns(time_ns));
+        spans.is_some_and(|(pss_ns, rss_ns)| pss_ns <= MOST_PSS_SPANS * rss_ns)
     }
 }
 

@@ -58,3 +58,19 @@ fn memory_of_its_own_is_what_no_file_stands_behind() {
     assert_eq!((at.rss_bytes, at.pss_bytes, at.anon_bytes, at.gap_ns), (Some(50), None, None, Some(0)));
     assert!(MemorySeries::default().is_empty() && !series.is_empty());
 }
+
+#[test]
+fn pss_between_samples_that_are_far_apart_is_missing() {
+    let mut series = MemorySeries::default();
+    let row =
+        |timestamp_ns, rss_bytes, pss_bytes| MemoryRow { timestamp_ns, rss_bytes, pss_bytes, ..MemoryRow::default() };
+    // The process grows at once, between two samples of PSS.
+    series.push(&row(0, 10, Some(5)));
+    series.push(&row(100, 200, None));
+    series.push(&row(200, 200, None));
+    series.push(&row(300, 200, Some(190)));
+    series.push(&row(400, 200, Some(190)));
+    assert_eq!((series.at(150).rss_bytes, series.at(150).pss_bytes), (Some(200), None));
+    assert_eq!(series.at(350).pss_bytes, Some(190));
+    assert_eq!(series.at(300).pss_bytes, Some(190));
+}
