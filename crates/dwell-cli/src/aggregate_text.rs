@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dwell_analysis::statistics::Summary;
 use dwell_analysis::{Metric, metric_columns};
-use dwell_publish::{Aggregate, Group, RunFacts};
+use dwell_report::{Aggregate, Group, RunFacts};
 
 use crate::format::{bytes, counted, ratio, seconds, table, totals};
 

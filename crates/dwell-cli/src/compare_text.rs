@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dwell_publish::text::wrapped;
-use dwell_publish::{CompareGroup, Comparison, ContextLine, FIGURES, Spread, exclusions_text};
+use dwell_report::text::wrapped;
+use dwell_report::{CompareGroup, Comparison, ContextLine, FIGURES, Spread, exclusions_text};
 
 use crate::format::{bytes, counted, or_dash, ratio, seconds, table, totals};
 
@@ -34,7 +34,7 @@ fn row_names(comparison: &Comparison) -> Vec<String> {
     let kinds: BTreeSet<&str> =
         comparison.groups.iter().flat_map(|group| &group.total_kinds).map(String::as_str).collect();
     let kind = kinds.into_iter().collect::<Vec<_>>().join(", ").to_uppercase();
-    let label = |figure: &dwell_publish::Figure| match figure.name {
+    let label = |figure: &dwell_report::Figure| match figure.name {
         "peak_bytes" | "steady_bytes" if !kind.is_empty() => format!("{} ({kind})", figure.label),
         _ => figure.label.to_owned(),
     };

@@ -1,6 +1,6 @@
 //! Numbers and tables as text, in one place.
 
-pub(crate) use dwell_publish::numbers::{bytes, count, ratio, seconds};
+pub(crate) use dwell_report::numbers::{bytes, count, ratio, seconds};
 
 /// A count with its noun: `1 file`, `15 files`.
 pub(crate) fn counted(value: u64, noun: &str) -> String {

@@ -3,14 +3,14 @@
 use std::fs;
 
 use dwell_config::Figures;
-use dwell_publish::{AggregateOptions, RunFacts, aggregate, exclusions_text, experiment_figures};
+use dwell_report::{AggregateOptions, RunFacts, aggregate, exclusions_text, experiment_figures};
 use dwell_store::{RunDir, StoreError, write_bytes_atomically};
 
 use crate::{ExperimentDir, ExperimentError, Setup};
 
 /// Writes the aggregates of all runs of the experiment that count. Returns what was left out, in words.
 pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<String, ExperimentError> {
-    let failed = |error: dwell_publish::PublishError| ExperimentError::Summary { reason: error.to_string() };
+    let failed = |error: dwell_report::ReportError| ExperimentError::Summary { reason: error.to_string() };
     let runs = facts_of_runs(setup, dir).map_err(failed)?;
     let aggregate = aggregate(&runs, &AggregateOptions::default()).map_err(failed)?;
     write_bytes_atomically(&dir.path().join("summary.csv"), aggregate.summary_csv().as_bytes())?;
@@ -26,7 +26,7 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<String
 }
 
 /// The facts of the runs that were finished.
-fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunFacts>, dwell_publish::PublishError> {
+fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunFacts>, dwell_report::ReportError> {
     let mut facts = Vec::new();
     for run in &setup.plan.runs {
         let path = setup.run_path(run, &dir.run_id(run));

@@ -133,7 +133,7 @@ fn draw_histogram(run: &RunDir, metrics: &MetricsReport, bins: usize) -> Result<
     }
     let window_s = metrics.window.map_or(0.0, |window| window.duration_s());
     let caption = format!("observed over {window_s:.3} s, definitions of {}", metrics.definitions.name());
-    let svg = dwell_publish::retention_histogram_svg(run.run_id(), &rows, &caption)
+    let svg = dwell_report::retention_histogram_svg(run.run_id(), &rows, &caption)
         .map_err(|error| RunError::Figure { reason: error.to_string() })?;
     let figures = run.figures();
     fs::create_dir_all(&figures)

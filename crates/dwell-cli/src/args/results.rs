@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dwell_analysis::Metric;
-use dwell_publish::ExclusionReason;
+use dwell_report::ExclusionReason;
 
 use super::{MetricsArgs, one_of};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dwell_publish::RunFacts;
+use dwell_report::RunFacts;
 use dwell_run::{RegionSummary, analyse_run};
 use dwell_store::{RunDir, TreeKind, tree_kind};
 

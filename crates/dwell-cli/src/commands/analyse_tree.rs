@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::metric_columns;
-use dwell_publish::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
+use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
 use dwell_run::analyse_run;
 use dwell_store::{FoundRun, RunDir, runs_under, write_bytes_atomically, write_json_atomically};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dwell_publish::{ExportFormat, ExportReport, ExportRequest, export};
+use dwell_report::{ExportFormat, ExportReport, ExportRequest, export};
 
 use super::analyse_tree::read_runs;
 use crate::args::{ExportArgs, ExportFormatArg};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         with_raw: args.with_raw,
         all: args.all,
     };
-    let mut on_run = |run: &dwell_publish::RunFacts| {
+    let mut on_run = |run: &dwell_report::RunFacts| {
         say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     };
     let report = export(&found.facts, &request, &mut on_run).map_err(hinted)?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dwell_analysis::statistics::Summary;
 use serde::Serialize;
 
-use crate::PublishError;
+use crate::ReportError;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
 use crate::facts::{MetricsLine, RunFacts};
 use crate::group::{GroupKey, telling_keys, varying_keys};
@@ -139,7 +139,7 @@ impl Aggregate {
 }
 
 /// Groups the runs that count and summarises their figures.
-pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggregate, PublishError> {
+pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggregate, ReportError> {
     let chosen = runs_of_experiment(runs, options.experiment.as_deref())?;
     let mut aggregate = Aggregate::default();
     let mut groups: BTreeMap<GroupKey, Vec<&RunFacts>> = BTreeMap::new();
@@ -158,7 +158,7 @@ pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggreg
 }
 
 /// The runs of one experiment, or all.
-fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Result<Vec<&'a RunFacts>, PublishError> {
+fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Result<Vec<&'a RunFacts>, ReportError> {
     let Some(wanted) = experiment else { return Ok(runs.iter().collect()) };
     let chosen: Vec<&RunFacts> = runs.iter().filter(|run| run.is_of(wanted)).collect();
     if !chosen.is_empty() {
@@ -174,7 +174,7 @@ fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Res
     } else {
         known.into_iter().collect::<Vec<_>>().join(", ")
     };
-    Err(PublishError::UnknownExperiment { wanted: wanted.to_owned(), known })
+    Err(ReportError::UnknownExperiment { wanted: wanted.to_owned(), known })
 }
 
 fn group(key: GroupKey, runs: &[&RunFacts], columns: &[String]) -> Group {

@@ -7,7 +7,7 @@ use arrow_array::types::UInt64Type;
 use dwell_events::schema::Table;
 use dwell_store::{StoreError, number_at, open_table_columns, text_at};
 
-use crate::PublishError;
+use crate::ReportError;
 use crate::facts::RunFacts;
 
 /// One kind of loss over all runs.
@@ -21,7 +21,7 @@ pub(super) struct LossTotal {
 }
 
 /// Every kind of loss, by name.
-pub(super) fn totals(runs: &[&RunFacts]) -> Result<Vec<LossTotal>, PublishError> {
+pub(super) fn totals(runs: &[&RunFacts]) -> Result<Vec<LossTotal>, ReportError> {
     let mut totals: BTreeMap<String, LossTotal> = BTreeMap::new();
     for run in runs {
         let mut of_run: BTreeMap<String, LossTotal> = BTreeMap::new();

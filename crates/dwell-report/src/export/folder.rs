@@ -11,7 +11,7 @@ use dwell_store::{
 use serde::Serialize;
 
 use super::paths::shorten_paths;
-use crate::PublishError;
+use crate::ReportError;
 
 const ACTION: &str = "writing a dataset";
 
@@ -28,16 +28,16 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Begins beside the target, so that giving it its name is one step.
-    pub(super) fn create(target: &Path) -> Result<Self, PublishError> {
+    pub(super) fn create(target: &Path) -> Result<Self, ReportError> {
         if fs::symlink_metadata(target).is_ok() {
-            return Err(PublishError::TargetExists { path: target.to_path_buf() });
+            return Err(ReportError::TargetExists { path: target.to_path_buf() });
         }
         let name = target.file_name().map_or_else(|| "dataset".to_owned(), |name| name.to_string_lossy().into_owned());
         // Its own: what a killed export left must not get into this one.
         let staging = target.with_file_name(format!(".{name}.{}{PARTIAL_SUFFIX}", new_run_id()));
         let parent = staging.parent().unwrap_or(&staging);
-        fs::create_dir_all(parent).map_err(|error| PublishError::from_io(ACTION, parent, error))?;
-        fs::create_dir(&staging).map_err(|error| PublishError::from_io(ACTION, &staging, error))?;
+        fs::create_dir_all(parent).map_err(|error| ReportError::from_io(ACTION, parent, error))?;
+        fs::create_dir(&staging).map_err(|error| ReportError::from_io(ACTION, &staging, error))?;
         Ok(Self {
             target: target.to_path_buf(),
             staging,
@@ -56,15 +56,15 @@ impl Folder {
     }
 
     /// Copies a file; in a JSON file paths are shortened.
-    pub(super) fn copy(&mut self, from: &Path, name: &str) -> Result<(), PublishError> {
+    pub(super) fn copy(&mut self, from: &Path, name: &str) -> Result<(), ReportError> {
         if !name.ends_with(".json") {
             let to = self.make_room_for(name)?;
             let copied = fs::copy(from, &to).and_then(|_| File::open(&to)).and_then(|file| file.sync_all());
-            copied.map_err(|error| PublishError::from_io("copying a file into a dataset", from, error))?;
+            copied.map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
             return self.note_written(name);
         }
         let bytes = read_at_most(from, TEXT_MAX_BYTES)
-            .map_err(|error| PublishError::from_io("reading a file of a run", from, error))?;
+            .map_err(|error| ReportError::from_io("reading a file of a run", from, error))?;
         let mut value = serde_json::from_slice(&bytes).map_err(|error| StoreError::UnfitJson {
             action: "reading a file of a run",
             reason: error.to_string(),
@@ -74,25 +74,25 @@ impl Folder {
         self.write_json(name, &value)
     }
 
-    pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PublishError> {
+    pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), ReportError> {
         write_json_atomically(&self.make_room_for(name)?, value)?;
         self.note_written(name)
     }
 
-    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), PublishError> {
+    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), ReportError> {
         write_bytes_atomically(&self.make_room_for(name)?, bytes)?;
         self.note_written(name)
     }
 
-    fn make_room_for(&self, name: &str) -> Result<PathBuf, PublishError> {
+    fn make_room_for(&self, name: &str) -> Result<PathBuf, ReportError> {
         let to = self.path(name);
         let parent = to.parent().unwrap_or(&self.staging);
-        fs::create_dir_all(parent).map_err(|error| PublishError::from_io(ACTION, parent, error))?;
+        fs::create_dir_all(parent).map_err(|error| ReportError::from_io(ACTION, parent, error))?;
         Ok(to)
     }
 
     /// Takes a file that is there into the checksums.
-    pub(super) fn note_written(&mut self, name: &str) -> Result<(), PublishError> {
+    pub(super) fn note_written(&mut self, name: &str) -> Result<(), ReportError> {
         let (size_bytes, sha256) = hash_file(&self.path(name))?;
         self.size_bytes += size_bytes;
         self.checksums.insert(name.to_owned(), sha256);
@@ -101,17 +101,17 @@ impl Folder {
 
     /// Writes the checksums of all files, in the format of `sha256sum`; gives back how many files there are and their
     /// size.
-    pub(super) fn seal(&mut self) -> Result<(usize, u64), PublishError> {
+    pub(super) fn seal(&mut self) -> Result<(usize, u64), ReportError> {
         let text: String = self.checksums.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
         self.write("checksums.sha256", text.as_bytes())?;
         Ok((self.checksums.len(), self.size_bytes))
     }
 
     /// Gives the folder its name.
-    pub(super) fn publish(self) -> Result<(), PublishError> {
+    pub(super) fn publish(self) -> Result<(), ReportError> {
         // A folder that came meanwhile is not replaced.
         if fs::symlink_metadata(&self.target).is_ok() {
-            return Err(PublishError::TargetExists { path: self.target.clone() });
+            return Err(ReportError::TargetExists { path: self.target.clone() });
         }
         Ok(rename_durably(&self.staging, &self.target)?)
     }

@@ -5,7 +5,7 @@ use dwell_analysis::statistics::Summary;
 use super::axis::Unit;
 use super::canvas::colour_of;
 use super::dots::{Block, DotChart, Mark, Row};
-use crate::PublishError;
+use crate::ReportError;
 use crate::aggregate::{Aggregate, Group};
 
 /// What a figure shows.
@@ -74,11 +74,11 @@ const PLANS: [Plan; 5] = [
 ];
 
 /// File names and contents of the figures of an aggregate. A figure that no run has numbers for is left out.
-pub fn experiment_figures(aggregate: &Aggregate) -> Result<Vec<(String, String)>, PublishError> {
+pub fn experiment_figures(aggregate: &Aggregate) -> Result<Vec<(String, String)>, ReportError> {
     let charts = PLANS.iter().filter_map(|plan| Some((plan.file_name, plan.chart(aggregate)?)));
     charts
         .map(|(name, chart)| {
-            let drawing = |error: super::canvas::DrawingError| PublishError::Drawing {
+            let drawing = |error: super::canvas::DrawingError| ReportError::Drawing {
                 figure: name.to_owned(),
                 reason: error.to_string(),
             };

@@ -6,7 +6,7 @@ use dwell_analysis::HistogramRow;
 
 use super::axis::{Axis, Unit};
 use super::canvas::{AXIS_HEIGHT, Anchor, Canvas, DrawingError, Drawn, Font, INK, MARGIN, colour_of, figure};
-use crate::{PublishError, numbers};
+use crate::{ReportError, numbers};
 
 const LEFT: i32 = 70;
 const RIGHT: i32 = 525;
@@ -17,11 +17,11 @@ const PANEL_HEADING: i32 = 30;
 ///
 /// A bin that begins at 0 (bytes that were never read, lives of no length) has no place on a logarithmic axis; each
 /// panel states its share.
-pub fn retention_histogram_svg(title: &str, rows: &[HistogramRow], caption: &str) -> Result<String, PublishError> {
+pub fn retention_histogram_svg(title: &str, rows: &[HistogramRow], caption: &str) -> Result<String, ReportError> {
     let mut panels: BTreeMap<&str, Vec<&HistogramRow>> = BTreeMap::new();
     rows.iter().for_each(|row| panels.entry(&row.region_type).or_default().push(row));
     draw(title, &panels, caption)
-        .map_err(|error| PublishError::Drawing { figure: title.to_owned(), reason: error.to_string() })
+        .map_err(|error| ReportError::Drawing { figure: title.to_owned(), reason: error.to_string() })
 }
 
 fn draw(title: &str, panels: &BTreeMap<&str, Vec<&HistogramRow>>, caption: &str) -> Result<String, DrawingError> {

@@ -8,10 +8,10 @@ use dwell_store::{ManifestRow, ResultsManifest};
 use super::paths::shortened;
 use super::place_of;
 use crate::facts::RunFacts;
-use crate::{GroupKey, PublishError};
+use crate::{GroupKey, ReportError};
 
 /// One row per run. A run that its results directory does not list gets one from its metadata.
-pub(super) fn manifest_csv(runs: &[&RunFacts]) -> Result<String, PublishError> {
+pub(super) fn manifest_csv(runs: &[&RunFacts]) -> Result<String, ReportError> {
     let mut listed: BTreeMap<&Path, Vec<ManifestRow>> = BTreeMap::new();
     let mut writer = csv::Writer::from_writer(Vec::new());
     for run in runs {
@@ -28,8 +28,8 @@ pub(super) fn manifest_csv(runs: &[&RunFacts]) -> Result<String, PublishError> {
     String::from_utf8(bytes).map_err(unfit)
 }
 
-fn unfit(error: impl std::fmt::Display) -> PublishError {
-    PublishError::UnfitFile {
+fn unfit(error: impl std::fmt::Display) -> ReportError {
+    ReportError::UnfitFile {
         action: "writing the list of runs",
         found: error.to_string(),
         path: PathBuf::from("manifest.csv"),

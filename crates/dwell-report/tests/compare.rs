@@ -7,7 +7,7 @@ use dwell_events::schema::Table;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::{self, TokenRow};
 use dwell_events::server::{BufferKind, ReportedBuffer};
-use dwell_publish::{CompareSource, Comparison, PublishError, RunFacts, Spread, compare, comparison_figures};
+use dwell_report::{CompareSource, Comparison, ReportError, RunFacts, Spread, compare, comparison_figures};
 use dwell_store::TableWriter;
 use serde_json::{Value, json};
 
@@ -205,10 +205,10 @@ fn models_of_joined_servers_are_told_apart_by_the_name_that_the_server_has_for_t
 fn runs_without_figures_are_refused_if_named_and_left_out_of_folders() {
     let unfinished = |is_named| source(json!({"run_id": "u", "model_id": "tiny", "state": "unfinished"}), is_named);
     let error = compare(&[unfinished(true)]).unwrap_err();
-    assert!(matches!(&error, PublishError::NotComparable { state, .. } if state == "unfinished"), "{error}");
+    assert!(matches!(&error, ReportError::NotComparable { state, .. } if state == "unfinished"), "{error}");
     let error = compare(&[unfinished(false)]).unwrap_err();
     assert!(error.to_string().contains("1 run excluded: 1 unfinished"), "{error}");
-    assert!(matches!(compare(&[]).unwrap_err(), PublishError::NothingToCompare { found_runs: 0, .. }));
+    assert!(matches!(compare(&[]).unwrap_err(), ReportError::NothingToCompare { found_runs: 0, .. }));
     let found = compare(&[unfinished(false), run("a", "ollama", 256, 1.0)]).unwrap();
     assert_eq!((found.groups.len(), found.excluded.len()), (1, 1));
     let partial = source(json!({"run_id": "p", "model_id": "tiny", "state": "partial"}), true);

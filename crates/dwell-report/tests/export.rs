@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use dwell_publish::{ExportFormat, ExportRequest, PublishError, RunFacts, export};
+use dwell_report::{ExportFormat, ExportRequest, ReportError, RunFacts, export};
 use dwell_store::{RunDir, RunState, StoreError, write_manifest};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
         all: false,
     };
     let refused = export(&[RunFacts::load(&run).unwrap()], &request, &mut |_| {});
-    assert!(matches!(refused, Err(PublishError::Store(StoreError::UnusableName { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(ReportError::Store(StoreError::UnusableName { .. }))), "{refused:?}");
     let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["results"]);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dwell_analysis::{Options, SuitabilityThresholds};
 use dwell_store::{RunDir, StoreError, TEXT_MAX_BYTES, read_at_most, read_text_at_most};
 
-use crate::PublishError;
+use crate::ReportError;
 use crate::metadata::RunMetadata;
 
 /// State of a run without metadata: it is being recorded, or was killed.
@@ -46,7 +46,7 @@ impl MetricsLine {
 
 impl RunFacts {
     /// Reads the facts of a run. A run that was not finished has none but its name and says so in its state.
-    pub fn load(run: &RunDir) -> Result<Self, PublishError> {
+    pub fn load(run: &RunDir) -> Result<Self, ReportError> {
         let unfinished = RunMetadata {
             run_id: run.run_id().to_owned(),
             model_id: run.model_id().to_owned(),
@@ -65,7 +65,7 @@ impl RunFacts {
     }
 
     /// Puts other figures in the place of those in `metrics.csv`, in the same format.
-    pub fn set_metrics(&mut self, csv: &str) -> Result<(), PublishError> {
+    pub fn set_metrics(&mut self, csv: &str) -> Result<(), ReportError> {
         self.metrics = parse_metrics(csv, &self.path)?;
         Ok(())
     }
@@ -94,12 +94,12 @@ impl RunFacts {
     }
 }
 
-fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, PublishError> {
+fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, ReportError> {
     let action = "reading the metadata of a run";
     let bytes = match read_at_most(path, TEXT_MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(PublishError::from_io(action, path, error)),
+        Err(error) => return Err(ReportError::from_io(action, path, error)),
     };
     serde_json::from_slice(&bytes)
         .map(Some)
@@ -107,16 +107,16 @@ fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, PublishError> {
 }
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
-fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, PublishError> {
+fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
     match read_text_at_most(path, TEXT_MAX_BYTES) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(PublishError::from_io("reading the figures of a run", path, error)),
+        Err(error) => Err(ReportError::from_io("reading the figures of a run", path, error)),
     }
 }
 
-fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, PublishError> {
-    let unfit = |found: String| PublishError::UnfitFile {
+fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
+    let unfit = |found: String| ReportError::UnfitFile {
         action: "reading the figures of a run",
         found,
         path: path.to_path_buf(),

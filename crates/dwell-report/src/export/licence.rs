@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::PublishError;
+use crate::ReportError;
 use crate::facts::RunFacts;
 
 /// Licences that Hugging Face knows by the lower-case SPDX name.
@@ -31,7 +31,7 @@ pub(super) struct Licence {
 
 impl Licence {
     /// The licence that was given, or the one that the runs carry.
-    pub(super) fn choose(given: Option<&str>, runs: &[&RunFacts]) -> Result<Self, PublishError> {
+    pub(super) fn choose(given: Option<&str>, runs: &[&RunFacts]) -> Result<Self, ReportError> {
         if let Some(name) = given {
             return Self::checked(name);
         }
@@ -39,20 +39,20 @@ impl Licence {
             runs.iter().filter_map(|run| run.metadata.experiment.as_ref()?.about.licence.as_deref()).collect();
         let mut names = of_runs.iter();
         match (names.next(), names.next()) {
-            (None, _) => Err(PublishError::NoLicence),
+            (None, _) => Err(ReportError::NoLicence),
             (Some(name), None) => Self::checked(name),
-            _ => Err(PublishError::SeveralLicences { found: of_runs.into_iter().map(str::to_owned).collect() }),
+            _ => Err(ReportError::SeveralLicences { found: of_runs.into_iter().map(str::to_owned).collect() }),
         }
     }
 
     /// SPDX names are of letters, digits, `.`, `-` and `+`.
-    fn checked(name: &str) -> Result<Self, PublishError> {
+    fn checked(name: &str) -> Result<Self, ReportError> {
         let is_name = name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-+".contains(letter));
         if is_name {
             Ok(Self { name: name.to_owned() })
         } else {
-            Err(PublishError::NotALicence { found: name.to_owned() })
+            Err(ReportError::NotALicence { found: name.to_owned() })
         }
     }
 
@@ -97,8 +97,8 @@ mod tests {
         let name = |given, runs: &[&RunFacts]| Licence::choose(given, runs).map(|licence| licence.name);
         assert_eq!(name(None, &[&by, &none]).unwrap(), "CC-BY-4.0");
         assert_eq!(name(Some("MIT"), &[&by, &zero]).unwrap(), "MIT");
-        assert!(matches!(name(None, &[&none]), Err(PublishError::NoLicence)));
-        assert!(matches!(name(None, &[&by, &zero]), Err(PublishError::SeveralLicences { .. })));
-        assert!(matches!(name(Some("free for all"), &[&by]), Err(PublishError::NotALicence { .. })));
+        assert!(matches!(name(None, &[&none]), Err(ReportError::NoLicence)));
+        assert!(matches!(name(None, &[&by, &zero]), Err(ReportError::SeveralLicences { .. })));
+        assert!(matches!(name(Some("free for all"), &[&by]), Err(ReportError::NotALicence { .. })));
     }
 }

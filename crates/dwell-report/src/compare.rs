@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::PublishError;
+use crate::ReportError;
 use crate::compare_context::{ContextLine, context_lines};
 use crate::compare_figures::FIGURES;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
@@ -195,7 +195,7 @@ impl CompareGroup {
 /// Puts runs side by side.
 ///
 /// A run that was named must be finished. Of those found in folders, only runs that count are taken.
-pub fn compare(sources: &[CompareSource]) -> Result<Comparison, PublishError> {
+pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     let mut excluded = Vec::new();
     let mut groups: BTreeMap<CompareKey, Vec<&RunFacts>> = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -215,7 +215,7 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, PublishError> {
         groups.entry(CompareKey::of(facts)).or_default().push(facts);
     }
     if groups.is_empty() {
-        return Err(PublishError::NothingToCompare { found_runs: sources.len(), why: exclusions_text(&excluded) });
+        return Err(ReportError::NothingToCompare { found_runs: sources.len(), why: exclusions_text(&excluded) });
     }
     warnings.extend(general_warnings(&groups));
     let context_lines = context_lines(&groups);
@@ -223,13 +223,13 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, PublishError> {
     Ok(Comparison { groups, context_lines, warnings, excluded })
 }
 
-fn refuse_without_figures(exclusion: &Exclusion, run: &RunFacts) -> Result<(), PublishError> {
+fn refuse_without_figures(exclusion: &Exclusion, run: &RunFacts) -> Result<(), ReportError> {
     if !matches!(exclusion.reason, ExclusionReason::Unfinished | ExclusionReason::Failed) {
         return Ok(());
     }
     let detail = if exclusion.detail.is_empty() { String::new() } else { format!(" ({})", exclusion.detail) };
     let state = format!("{}{detail}", exclusion.reason.words());
-    Err(PublishError::NotComparable { state, run: run.path.clone() })
+    Err(ReportError::NotComparable { state, run: run.path.clone() })
 }
 
 fn warning_of(exclusion: &Exclusion) -> String {

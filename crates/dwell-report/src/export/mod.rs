@@ -19,7 +19,7 @@ use crate::dictionary::{data_dictionary, dictionary_csv};
 use crate::exclusion::{ExclusionReason, exclusion_of, exclusions_text};
 use crate::facts::RunFacts;
 use crate::figures::experiment_figures;
-use crate::{Exclusion, PublishError};
+use crate::{Exclusion, ReportError};
 
 use folder::Folder;
 use licence::Licence;
@@ -91,7 +91,7 @@ pub fn export(
     runs: &[RunFacts],
     request: &ExportRequest,
     on_run: &mut dyn FnMut(&RunFacts),
-) -> Result<ExportReport, PublishError> {
+) -> Result<ExportReport, ReportError> {
     let runs: Vec<RunFacts> = runs.iter().map(without_paths).collect();
     let dataset = Dataset::gather(&runs, request)?;
     let mut folder = Folder::create(&request.target)?;
@@ -126,13 +126,13 @@ fn without_paths(run: &RunFacts) -> RunFacts {
 }
 
 impl<'a> Dataset<'a> {
-    fn gather(runs: &'a [RunFacts], request: &ExportRequest) -> Result<Self, PublishError> {
+    fn gather(runs: &'a [RunFacts], request: &ExportRequest) -> Result<Self, ReportError> {
         let finished = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
         let include: Vec<ExclusionReason> = if request.all { finished.collect() } else { Vec::new() };
         let excluded: Vec<Exclusion> = runs.iter().filter_map(|run| exclusion_of(run, &include)).collect();
         let chosen: Vec<&RunFacts> = runs.iter().filter(|run| exclusion_of(run, &include).is_none()).collect();
         if chosen.is_empty() {
-            return Err(PublishError::NothingToExport {
+            return Err(ReportError::NothingToExport {
                 found_runs: runs.len(),
                 why: exclusions_text(&excluded),
                 path: request.source.clone(),
@@ -153,7 +153,7 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    fn write_pages(&self, folder: &mut Folder) -> Result<(), PublishError> {
+    fn write_pages(&self, folder: &mut Folder) -> Result<(), ReportError> {
         let dictionary = data_dictionary();
         folder.write("README.md", card::readme(self, &dictionary).as_bytes())?;
         folder.write("LICENSE.txt", self.licence.text().as_bytes())?;
@@ -179,8 +179,8 @@ fn place_of(run: &RunFacts) -> String {
 }
 
 /// Copies a run that is what its manifest says; anything else stops the export.
-fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), PublishError> {
-    let damaged = |problem: String| PublishError::DamagedRun { problem, run: run.path.clone() };
+fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), ReportError> {
+    let damaged = |problem: String| ReportError::DamagedRun { problem, run: run.path.clone() };
     let report = match verify(&run.path) {
         Ok(report) => report,
         Err(StoreError::NotFound { .. }) => return Err(damaged("it has no manifest".to_owned())),
@@ -200,7 +200,7 @@ fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), P
     check_name("run id", &run.metadata.run_id)?;
     let place = place_of(run);
     if folder.has(&place) {
-        return Err(PublishError::SameName { name: place, run: run.path.clone() });
+        return Err(ReportError::SameName { name: place, run: run.path.clone() });
     }
     let manifest = Manifest::read(&run.path)?;
     for file in manifest.files.iter().filter(|file| with_raw || !file.path.starts_with("raw/")) {
@@ -214,7 +214,7 @@ fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), P
 
 /// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files may
 /// differ: paths in them are shortened.
-fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, PublishError> {
+fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, ReportError> {
     let sealed = write_manifest(&RunDir::open(copy)?)?;
     let differs =
         |path: &str, sha256: &str| original.files.iter().any(|file| file.path == path && file.sha256 != sha256);

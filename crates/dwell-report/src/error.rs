@@ -6,7 +6,7 @@ use dwell_store::StoreError;
 /// Why runs could not be aggregated or published.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PublishError {
+pub enum ReportError {
     /// Reading or writing a file failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -113,7 +113,7 @@ pub enum PublishError {
     },
 }
 
-impl Hint for PublishError {
+impl Hint for ReportError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Store(error) => error.hints(),
@@ -153,7 +153,7 @@ impl Hint for PublishError {
     }
 }
 
-impl PublishError {
+impl ReportError {
     /// A file system failure while exporting.
     pub(crate) fn from_io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::Store(StoreError::from_io(action, path, source))

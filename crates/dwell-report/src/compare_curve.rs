@@ -8,7 +8,7 @@ use arrow_array::types::UInt64Type;
 use dwell_events::schema::Table;
 use dwell_store::{StoreError, TableReader, number_at, open_table_columns};
 
-use crate::PublishError;
+use crate::ReportError;
 
 /// More points than these cannot be seen.
 const POINTS_MAX: u64 = 300;
@@ -18,7 +18,7 @@ const COLUMNS: [&[&str]; 2] =
 
 /// How many tokens the model had chosen, and the memory then: PSS, else RSS, and memory on GPUs. Empty for a run without
 /// tokens or samples.
-pub(crate) fn memory_over_tokens(run: &Path) -> Result<Vec<(u64, u64)>, PublishError> {
+pub(crate) fn memory_over_tokens(run: &Path) -> Result<Vec<(u64, u64)>, ReportError> {
     let Some(table) = open(run)? else { return Ok(Vec::new()) };
     let distance = (table.total_rows() / POINTS_MAX).max(1);
     let mut points = Vec::new();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use dwell_analysis::HistogramRow;
-use dwell_publish::retention_histogram_svg;
+use dwell_report::retention_histogram_svg;
 
 fn row(region_type: &str, from_s: f64, to_s: f64, bytes: u64) -> HistogramRow {
     HistogramRow { region_type: region_type.into(), from_s, to_s, bytes }

@@ -29,7 +29,7 @@ pub use compare::{CompareGroup, CompareKey, CompareSource, Comparison, Spread, c
 pub use compare_context::ContextLine;
 pub use compare_figures::{FIGURES, Figure};
 pub use dictionary::{DictionaryEntry, data_dictionary};
-pub use error::PublishError;
+pub use error::ReportError;
 pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{ExportFormat, ExportReport, ExportRequest, export};
 pub use facts::{MetricsLine, RunFacts};

@@ -6,13 +6,13 @@ use super::axis::Unit;
 use super::canvas::DrawingError;
 use super::compare_lines::{LineChart, LineSeries, Look, colour_number};
 use super::dots::{Block, DotChart, Mark, Row};
-use crate::PublishError;
+use crate::ReportError;
 use crate::compare::{CompareGroup, Comparison, Spread};
 use crate::compare_context::ContextLine;
 use crate::compare_curve::memory_over_tokens;
 
 /// File names and contents of the figures. A figure that no run has numbers for is left out.
-pub fn comparison_figures(comparison: &Comparison) -> Result<Vec<(String, String)>, PublishError> {
+pub fn comparison_figures(comparison: &Comparison) -> Result<Vec<(String, String)>, ReportError> {
     let drawn = [
         ("memory_over_tokens.svg", over_tokens(comparison)?.map(|chart| chart.svg())),
         ("memory_over_context.svg", over_context(comparison).map(|chart| chart.svg())),
@@ -20,14 +20,14 @@ pub fn comparison_figures(comparison: &Comparison) -> Result<Vec<(String, String
         ("prompt_speed.svg", speed(comparison, "prompt_tokens_per_s", "Prompt speed").map(|chart| chart.svg())),
     ];
     let svg = |(name, drawn): (&str, Result<String, DrawingError>)| {
-        let failed = |error: DrawingError| PublishError::Drawing { figure: name.to_owned(), reason: error.to_string() };
+        let failed = |error: DrawingError| ReportError::Drawing { figure: name.to_owned(), reason: error.to_string() };
         Ok((name.to_owned(), drawn.map_err(failed)?))
     };
     drawn.into_iter().filter_map(|(name, drawn)| Some((name, drawn?))).map(svg).collect()
 }
 
 /// One line per configuration: that of its first run.
-fn over_tokens(comparison: &Comparison) -> Result<Option<LineChart>, PublishError> {
+fn over_tokens(comparison: &Comparison) -> Result<Option<LineChart>, ReportError> {
     let mut series = Vec::new();
     for (number, group) in comparison.groups.iter().enumerate() {
         let Some(run) = group.paths.first() else { continue };

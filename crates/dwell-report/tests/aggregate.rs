@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use dwell_publish::{AggregateOptions, ExclusionReason, PublishError, RunFacts, aggregate, experiment_figures};
+use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunFacts, aggregate, experiment_figures};
 use serde_json::{Value, json};
 
 /// A run with a context length, a retention and a kind.
@@ -100,7 +100,7 @@ fn one_experiment_can_be_chosen_by_id_or_name_and_an_unknown_one_is_refused() {
     }
     let options = AggregateOptions { experiment: Some("x".to_owned()), ..AggregateOptions::default() };
     let error = aggregate(&runs, &options).unwrap_err();
-    assert!(matches!(error, PublishError::UnknownExperiment { .. }));
+    assert!(matches!(error, ReportError::UnknownExperiment { .. }));
     assert!(error.to_string().contains("study (e1)"), "{error}");
 }
 
