@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use dwell_capture::{Group, Layers, ListedTensor, NameParts, shape_text};
-use dwell_run::{CaptureReport, Generation};
+use dwell_metadata::Generation;
+use dwell_record::CaptureReport;
 use dwell_tensors::TensorFile;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use dwell_capture::{CaptureCounts, CaptureEvent};
-use dwell_run::{CaptureListener, RunListener};
+use dwell_record::{CaptureListener, RecordListener};
 
 use crate::format::{bytes, count, counted};
 use crate::output::say;

@@ -6,7 +6,7 @@ use std::path::Path;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
 use dwell_gguf::GgufFile;
-use dwell_run::{BuildOptions, RunRequest};
+use dwell_metadata::{BuildOptions, RunRequest};
 
 use crate::args::{AutoSwitch, CollectorArg, GenerationArgs, RunArgs};
 use crate::engine_model::{EngineModel, check_engine_options};

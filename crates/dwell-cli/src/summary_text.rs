@@ -1,8 +1,8 @@
 //! The summary of a run, for people.
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
+use dwell_build::{RegionSummary, RunSummary};
 use dwell_events::server::ServerFacts;
-use dwell_run::{RegionSummary, RunSummary};
 
 use crate::format::{bytes, count, or_dash, ratio, seconds, table};
 
@@ -66,7 +66,7 @@ fn signed_bytes(value: i64) -> String {
 }
 
 /// How many tokens, and how fast.
-pub(crate) fn speed_line(generation: &dwell_run::Generation) -> String {
+pub(crate) fn speed_line(generation: &dwell_metadata::Generation) -> String {
     let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
     format!(
         "prompt {} tokens at {}, generated {} tokens at {}",

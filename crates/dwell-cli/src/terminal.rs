@@ -5,8 +5,9 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use dwell_build::BuildListener;
 use dwell_events::engine::EngineEvent;
-use dwell_run::RunListener;
+use dwell_record::RecordListener;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::say;
@@ -103,7 +104,7 @@ impl Terminal {
     }
 }
 
-impl RunListener for Terminal {
+impl RecordListener for Terminal {
     fn engine_event(&mut self, event: &EngineEvent) {
         if self.is_quiet {
             return;
@@ -129,7 +130,9 @@ impl RunListener for Terminal {
             say(format_args!("interrupted: making a partial run of what there is; again to end at once\n"));
         }
     }
+}
 
+impl BuildListener for Terminal {
     fn building(&mut self, done: f64) {
         if !self.is_quiet && std::io::stderr().is_terminal() {
             let bar = self.build_bar.get_or_insert_with(|| share_bar("writing"));

@@ -8,8 +8,10 @@
 
 mod about;
 mod choices;
+mod clock;
 pub mod engine;
 mod hint;
+pub mod kv_blocks;
 mod loss;
 mod phase;
 mod region;
@@ -19,6 +21,7 @@ pub mod server;
 mod settings;
 
 pub use about::About;
+pub use clock::ClockAnchor;
 pub use hint::Hint;
 pub use loss::{LossKind, Severity};
 pub use phase::Phase;

@@ -51,7 +51,7 @@ pub fn check_results(results: &Path) -> Option<Finding> {
 }
 
 fn fallback_findings(collectors: &ChosenCollectors) -> Vec<Finding> {
-    let finding = |fallback: &dwell_run::Fallback| {
+    let finding = |fallback: &dwell_metadata::Fallback| {
         let message = format!(
             "the collector {} does not work here, {} takes its place: {}",
             fallback.wanted, fallback.instead, fallback.reason
@@ -67,7 +67,7 @@ fn model_fallback_findings(collectors: &ChosenCollectors, model: &Model) -> Vec<
         Ok(of_model) => of_model,
         Err(findings) => return findings,
     };
-    let finding = |fallback: &dwell_run::Fallback| {
+    let finding = |fallback: &dwell_metadata::Fallback| {
         let (id, wanted, instead) = (&model.id, &fallback.wanted, &fallback.instead);
         let reason = &fallback.reason;
         Finding::warning(format!("model {id:?}: {wanted} cannot watch it, {instead} takes its place: {reason}"))

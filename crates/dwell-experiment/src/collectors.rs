@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use dwell_config::{Collector, CollectorsConfig};
-use dwell_run::{Fallback, probe_tensor_ops};
+use dwell_metadata::Fallback;
 use serde::Serialize;
 
 use crate::engine_limits::cannot_watch;
-use crate::{Finding, Model};
+use crate::{Finding, Model, probe_tensor_ops};
 
 /// Whether a collector works here; tried, not guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
+use dwell_build::BuildError;
 use dwell_events::Hint;
-use dwell_run::RunError;
 use dwell_store::StoreError;
 
 /// Why an experiment could not be begun, or had to stop.
@@ -56,7 +56,7 @@ pub enum ExperimentError {
         /// The run.
         run_id: String,
         /// Why it cannot be moved.
-        source: Box<RunError>,
+        source: Box<BuildError>,
     },
 
     /// The aggregates could not be made; the runs are whole.

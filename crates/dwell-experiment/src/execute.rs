@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_analysis::validity::ValidityClass;
+use dwell_build::{NoListener, ensure_unattended, failed_row, recover_run};
 use dwell_config::{PlannedRun, RunKind};
 use dwell_events::Hint;
-use dwell_run::{NoListener, UntracedRun, ensure_unattended, failed_row, recover_run};
+
+use dwell_metadata::UntracedRun;
 use dwell_store::{ResultsManifest, RunDir};
 use serde::{Deserialize, Serialize};
 

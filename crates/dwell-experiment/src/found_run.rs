@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use dwell_run::{RecordingFacts, UntracedRun};
+use dwell_metadata::{RecordingFacts, UntracedRun};
 use dwell_store::{RunDir, RunState, StoreError};
 
 /// What is there of a run.

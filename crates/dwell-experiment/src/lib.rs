@@ -4,7 +4,7 @@
 //! experiment file ─▶ dwell-config ─▶ Setup: models, prompts, rules, plan ─▶ check: does it fit, what works here
 //!                                        │
 //!                                        ▼
-//!                     ExperimentDir ─▶ execute: run by run through dwell-run ─▶ results/<model>/<run>/, manifest.csv
+//!                     ExperimentDir ─▶ execute: run by run, record and build ─▶ results/<model>/<run>/, manifest.csv
 //!                     (lock, resume)                                        └▶ experiments/<id>/summary.csv, figures/
 //! ```
 //!
@@ -27,6 +27,7 @@ mod model;
 mod requests;
 mod run_process;
 mod setup;
+mod tensor_ops_probe;
 
 pub use check::{check, check_results};
 pub use collectors::{ChosenCollectors, CollectorStatus, choose_collectors, probe_collectors};
@@ -36,5 +37,6 @@ pub use execute::{ExperimentListener, ExperimentSummary, FailedRun, RunEnd, RunP
 pub use experiment_dir::{ExperimentDir, Resumable};
 pub use finding::{Finding, Severity, has_errors};
 pub use model::{Model, ModelFile};
-pub use run_process::{FailedTask, RunTask, TaskEnd};
+pub use run_process::{FailedTask, RunTask, TaskEnd, TaskError};
 pub use setup::{Setup, SetupFiles};
+pub use tensor_ops_probe::{TensorOpsProbe, probe_tensor_ops};

@@ -1,11 +1,11 @@
-//! From a planned run to what dwell-run is asked to do.
+//! From a planned run to the request that is recorded.
 
 use dwell_analysis::{Options, SuitabilityThresholds};
 use dwell_config::{AnalyserConfig, Collector, Figures, PlannedRun, RunKind as PlannedKind, actions};
 use dwell_events::RunKind;
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;
-use dwell_run::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
+use dwell_metadata::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
 
 use crate::engine_limits::goes_on_after_the_end;
 use crate::{ChosenCollectors, Model, Setup};

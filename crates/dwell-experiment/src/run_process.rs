@@ -15,9 +15,11 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_analysis::validity::ValidityClass;
+use dwell_build::{BuildError, build_run};
 use dwell_events::Hint;
-use dwell_run::{NoListener, RunError, RunRequest, build_run, discard_run, record_run};
-use dwell_store::RunDir;
+use dwell_metadata::RunRequest;
+use dwell_record::RecordError;
+use dwell_store::{RunDir, StoreError};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -68,9 +70,38 @@ pub struct FailedTask {
     pub is_full_disk: bool,
 }
 
+/// Why a run could not be recorded and built.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// Its directory could not be made.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It could not be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Its tables could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Hint for TaskError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            TaskError::Store(error) => error.hints(),
+            TaskError::Record(error) => error.hints(),
+            TaskError::Build(error) => error.hints(),
+        }
+    }
+}
+
 impl FailedTask {
-    fn of(error: &RunError) -> Self {
-        Self { message: error.to_string(), hints: error.hints(), is_full_disk: error.is_full_disk() }
+    fn of(error: &TaskError) -> Self {
+        let is_full_disk = match error {
+            TaskError::Store(error) => error.is_full_disk(),
+            TaskError::Record(error) => error.is_full_disk(),
+            TaskError::Build(error) => error.is_full_disk(),
+        };
+        Self { message: error.to_string(), hints: error.hints(), is_full_disk }
     }
 }
 
@@ -106,19 +137,20 @@ impl RunTask {
     pub fn run_here(&self) -> TaskEnd {
         match self.record_and_build() {
             Ok(end) => end,
-            Err(RunError::Interrupted) => TaskEnd::Interrupted,
+            Err(TaskError::Record(RecordError::Interrupted)) => TaskEnd::Interrupted,
             Err(error) => TaskEnd::Failed(FailedTask::of(&error)),
         }
     }
 
-    fn record_and_build(&self) -> Result<TaskEnd, RunError> {
-        let interrupted = die_with_the_parent(self.parent_pid).map_err(|source| RunError::Spawn { source })?;
+    fn record_and_build(&self) -> Result<TaskEnd, TaskError> {
+        let interrupted = die_with_the_parent(self.parent_pid).map_err(|source| RecordError::Spawn { source })?;
         let run = RunDir::create(&self.results, &self.request.model_id, &self.run_id)?;
-        let facts = record_run(&run, &self.request, &interrupted, &mut NoListener).inspect_err(|error| {
-            if !error.leaves_a_run() {
-                discard_run(&run);
-            }
-        })?;
+        let facts = dwell_record::record_run(&run, &self.request, &interrupted, &mut dwell_record::NoListener)
+            .inspect_err(|error| {
+                if !error.leaves_a_run() {
+                    dwell_record::discard_run(&run);
+                }
+            })?;
         if facts.is_interrupted {
             return Ok(TaskEnd::Interrupted);
         }
@@ -126,7 +158,7 @@ impl RunTask {
         if let Some(message) = facts.worker_failure {
             return Ok(TaskEnd::Failed(FailedTask { message, hints: Vec::new(), is_full_disk: false }));
         }
-        let built = build_run(&run, &|options| options, &mut NoListener)?;
+        let built = build_run(&run, &|options| options, &mut dwell_build::NoListener)?;
         Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.summary.validity.class })
     }
 }

@@ -7,8 +7,8 @@ use dwell_store::{StoreError, TableWriter};
 
 use crate::decode_batch;
 use crate::raw::{RawBatch, RawBatches, RawItem};
-use crate::report::KvBlocksReport;
 use crate::tracker::{BlockTracker, TrackOptions};
+use dwell_events::kv_blocks::KvBlocksReport;
 
 /// Rows that are gathered before they are written.
 const ROWS_PER_BATCH: usize = 32 * 1024;

@@ -14,11 +14,11 @@ use serde::Serialize;
 use crate::error::ImportError;
 use crate::raw::RawBatchWriter;
 use crate::recording::{Recorded, Recording, RecordingForm};
-use crate::report::KvBlocksReport;
 use crate::sequence::{Arrival, Sequences};
 use crate::tokens::TokenPolicy;
 use crate::tracker::TrackOptions;
-use crate::{KV_EVENTS_COLLECTOR, KV_EVENTS_STREAM, build_kv_blocks, decode_batch};
+use crate::{KV_EVENTS_COLLECTOR, KV_EVENTS_STREAM, build_kv_blocks, decode_batch, losses};
+use dwell_events::kv_blocks::KvBlocksReport;
 
 /// What to import, and how.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ fn import_into(run: &RunDir, request: &ImportRequest) -> Result<ImportReport, Im
     let mut table = TableWriter::create(run.path(), Table::KvBlockLifecycle)?;
     let report = build_kv_blocks(&raw, &options, &mut table)?;
     table.finish()?;
-    let losses = report.losses();
+    let losses = losses(&report);
     let mut loss_table = TableWriter::create(run.path(), Table::Loss)?;
     loss_table.write(&loss::batch(&losses))?;
     loss_table.finish()?;

@@ -10,8 +10,8 @@ use crate::event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
 use crate::lifetimes::Lifetimes;
 use crate::limits::LIVE_BLOCKS_MAX;
 use crate::places::{Place, PlaceIndex, Places};
-use crate::report::BlockCounts;
 use crate::tokens::{KeptTokens, TokenPolicy};
+use dwell_events::kv_blocks::BlockCounts;
 
 /// How lives are made of events.
 #[derive(Clone, Debug, PartialEq, Eq)]

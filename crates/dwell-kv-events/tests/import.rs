@@ -102,7 +102,7 @@ fn rows(import: &ImportReport) -> Vec<(String, i64, u64)> {
 }
 
 fn losses(import: &ImportReport) -> Vec<(String, u64)> {
-    import.report.losses().iter().map(|row| (row.kind.name().to_owned(), row.count)).collect()
+    dwell_kv_events::losses(&import.report).iter().map(|row| (row.kind.name().to_owned(), row.count)).collect()
 }
 
 #[test]

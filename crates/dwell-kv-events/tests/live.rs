@@ -299,7 +299,7 @@ fn what_was_heard_becomes_lives() {
     let mut table = TableWriter::create(dir.path(), Table::KvBlockLifecycle).unwrap();
     let report = build_kv_blocks(&raw, &options, &mut table).unwrap();
     assert_eq!(table.finish().unwrap(), 2);
-    assert_eq!((report.batches, report.losses().len()), (3, 0));
+    assert_eq!((report.batches, dwell_kv_events::losses(&report).len()), (3, 0));
     assert!(report.replayed_batches >= 1);
     assert_eq!((report.blocks.stored, report.blocks.reused_blocks, report.blocks.alive), (2, 1, 1));
     assert!((report.blocks.lifetime_p50_s.unwrap() - 4.0).abs() < 0.02);

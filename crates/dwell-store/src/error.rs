@@ -201,6 +201,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a full disk is the cause: nothing else can be written there until there is room.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, StoreError::NoSpace { .. } | StoreError::NotEnoughSpace { .. })
+    }
+
     /// The variant that fits what the operating system said.
     pub fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();

@@ -44,13 +44,13 @@ pub use atomic_file::{
 };
 pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_text_at_most};
 pub use cells::{number_at, text_at};
-pub use dwell_events::Compression;
+pub use dwell_events::{ClockAnchor, Compression};
 pub use error::StoreError;
 pub use fence::fenced;
 pub use ipc_message::{CONTINUATION, END_OF_STREAM, PREFIX_BYTES};
 pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, hash_file, write_manifest};
 pub use manifest_row::{MANIFEST_COLUMNS, ManifestColumn, ManifestRow};
-pub use memory_csv::{ClockAnchor, MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
+pub use memory_csv::{MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
 pub use memory_log::{MemoryLog, MemoryLogForm, RecoveredLog, recover_memory_log, unfinished_memory_log};
 pub use memory_rows::memory_rows;
 pub use raw_reader::{RawReader, StreamEnd};

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use dwell_events::ClockAnchor;
 use dwell_events::schema::memory::MemoryRow;
 
 use crate::{AtomicFile, StoreError};
@@ -16,23 +17,6 @@ pub const MEMORY_CSV_HEADER: &str = "timestamp,label,pid,rss_mb,vms_mb,pss_mb,us
                                      swap_mb,cgroup_mb,gpu_mb,threads,minor_faults,major_faults,read_mb,write_mb,cpu_pct";
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
-
-/// One moment read on both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ClockAnchor {
-    /// CLOCK_MONOTONIC nanoseconds.
-    pub monotonic_ns: u64,
-    /// Nanoseconds since the epoch.
-    pub unix_ns: u64,
-}
-
-impl ClockAnchor {
-    /// Nanoseconds since the epoch at a moment of the monotonic clock; moments before the epoch are the epoch.
-    pub fn unix_ns_at(&self, monotonic_ns: u64) -> u64 {
-        let unix_ns = i128::from(self.unix_ns) + i128::from(monotonic_ns) - i128::from(self.monotonic_ns);
-        u64::try_from(unix_ns.max(0)).unwrap_or(u64::MAX)
-    }
-}
 
 /// Writes rows as CSV to anything.
 pub struct MemoryCsv<W: Write> {

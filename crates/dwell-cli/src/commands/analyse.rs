@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use dwell_build::{RegionSummary, analyse_run};
 use dwell_report::RunFacts;
-use dwell_run::{RegionSummary, analyse_run};
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;

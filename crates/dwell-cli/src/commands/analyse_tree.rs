@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::metric_columns;
+use dwell_build::analyse_run;
 use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
-use dwell_run::analyse_run;
 use dwell_store::{FoundRun, RunDir, runs_under, write_bytes_atomically, write_json_atomically};
 
 use crate::aggregate_text;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use dwell_capture::{CaptureJob, CaptureOutput, CapturedPhase, Layers, Selection, Slice, model_fingerprint};
 use dwell_codec::Codec;
 use dwell_events::engine::{Action, EngineOptions, Job};
-use dwell_run::{CaptureReport, capture};
+use dwell_record::{CaptureReport, capture};
 use dwell_store::check_replaceable;
 use dwell_tensors::{TensorFile, recover};
 
@@ -156,7 +156,7 @@ fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> 
     report.map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {
-            dwell_run::RunError::CaptureStopped { .. } if has_checkpoint(args) => {
+            dwell_record::RecordError::CaptureStopped { .. } if has_checkpoint(args) => {
                 failure.hint(format!("or go on with `{}`", resume_command())).into()
             }
             _ => failure.into(),

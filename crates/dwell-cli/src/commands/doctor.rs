@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_events::Hint;
+use dwell_experiment::probe_tensor_ops;
 use dwell_host::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names};
-use dwell_run::probe_tensor_ops;
 use serde::Serialize;
 
 use crate::args::DoctorArgs;

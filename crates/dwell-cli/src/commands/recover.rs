@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_run::{BuiltRun, RunError, recover_run};
+use dwell_build::{BuildError, BuiltRun, recover_run};
 use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, tree_kind, unfinished_memory_log};
 
 use super::recover_tree;
@@ -34,7 +34,7 @@ fn finish_watch(table: &Path, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes what one killed run lacks.
-pub(super) fn finish(run: &Path, args: &RecoverArgs) -> Result<BuiltRun, RunError> {
+pub(super) fn finish(run: &Path, args: &RecoverArgs) -> Result<BuiltRun, BuildError> {
     let mut terminal = Terminal::new(args.json, 0);
     let built = recover_run(run, &|options| args.metrics.options_over(options), &mut terminal);
     terminal.finish();

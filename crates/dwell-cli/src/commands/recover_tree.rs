@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use dwell_build::{BuildError, BuiltRun};
 use dwell_events::Hint;
-use dwell_run::{BuiltRun, RunError, RunRecord};
+use dwell_metadata::RunRecord;
 use dwell_store::{FoundRun, RunDir, StoreError, runs_under};
 use serde::Serialize;
 
@@ -83,7 +84,7 @@ fn recover(found: &FoundRun, args: &RecoverArgs) -> Option<Outcome> {
     }
     Some(match finish(&found.path, args) {
         Ok(built) => Outcome::of(&built),
-        Err(RunError::StillRecording { pid, .. }) => Outcome::AtWork { pid },
+        Err(BuildError::StillRecording { pid, .. }) => Outcome::AtWork { pid },
         Err(error) => Outcome::failed(&error),
     })
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use dwell_analysis::Options;
+use dwell_build::{BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
 use dwell_label::RuleSet;
-use dwell_run::{RelabelReport, RelabelRequest, RunListener, read_rules, relabel_run};
 use dwell_store::RunState;
 
 use crate::args::RelabelArgs;

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_run::{BuiltRun, RunError, RunRequest, UntracedRun, build_run, discard_run, record_run};
+use dwell_build::{BuiltRun, build_run};
+use dwell_metadata::{RunRequest, UntracedRun};
+use dwell_record::{discard_run, record_run};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::args::RunArgs;
@@ -53,7 +55,7 @@ impl OneRun<'_> {
         let mut terminal = Terminal::new(self.is_quiet, self.tokens_max.into());
         let built = self.record_and_build(&run, request, &mut terminal);
         terminal.finish();
-        built.map_err(hinted)
+        built
     }
 
     /// Runs the same without recording accesses.
@@ -75,15 +77,18 @@ impl OneRun<'_> {
         run: &RunDir,
         request: &RunRequest,
         terminal: &mut Terminal,
-    ) -> Result<BuiltRun, RunError> {
+    ) -> anyhow::Result<BuiltRun> {
         self.interruption.recording_begins(run.path());
-        let facts = record_run(run, request, self.interruption.is_requested(), terminal).inspect_err(|error| {
-            if !error.leaves_a_run() {
-                discard_run(run);
-            }
-        })?;
+        let recorded = record_run(run, request, self.interruption.is_requested(), terminal);
+        let facts = recorded
+            .inspect_err(|error| {
+                if !error.leaves_a_run() {
+                    discard_run(run);
+                }
+            })
+            .map_err(hinted)?;
         self.interruption.building_begins(run.path(), facts.is_interrupted);
-        build_run(run, &|options| options, terminal)
+        build_run(run, &|options| options, terminal).map_err(hinted)
     }
 }
 

@@ -1,0 +1,286 @@
+//! From `raw/` to tables, metrics, metadata and manifest.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use dwell_analysis::memory::{MemoryReport, TokenTimes};
+use dwell_analysis::{Analyser, MetricsReport, Options};
+use dwell_collectors::{MergedRecords, ProcessSamples, TENSOR_OPS_STREAM, kv_events, rings};
+use dwell_events::schema::{Table, loss, region_map, tokens};
+use dwell_events::{Hint, Severity};
+use dwell_gguf::GgufFile;
+use dwell_kv_events::KvBlocksReport;
+use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
+use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
+use dwell_store::{
+    Compression, PARTIAL_SUFFIX, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table,
+    write_bytes_atomically, write_json_atomically, write_manifest,
+};
+
+use crate::manifest_row::run_row;
+use crate::memory_report::{TokenMemory, memory_report};
+use crate::metadata::Metadata;
+use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
+use crate::server_figures::ServerFiguresFile;
+use crate::summary::RunSummary;
+use crate::{BuildError, BuildListener};
+
+/// Rows that are gathered before they are written.
+const ROWS_PER_BATCH: usize = 32 * 1024;
+
+/// Rows of tables by name.
+type TableRows = BTreeMap<&'static str, u64>;
+
+/// A finished run.
+pub struct BuiltRun {
+    /// What it says, in short.
+    pub summary: RunSummary,
+    /// Whether anything that should be there is missing.
+    pub is_partial: bool,
+}
+
+/// Makes everything that a run directory holds from its raw streams, as it was asked for when recording began, and seals
+/// it. `adjust` may change how metrics are computed.
+pub fn build_run(
+    run: &RunDir,
+    adjust: &dyn Fn(Options) -> Options,
+    listener: &mut dyn BuildListener,
+) -> Result<BuiltRun, BuildError> {
+    build_and_seal(run, adjust, listener).map_err(|error| {
+        remove_unfinished_tables(run);
+        BuildError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() }
+    })
+}
+
+fn build_and_seal(
+    run: &RunDir,
+    adjust: &dyn Fn(Options) -> Options,
+    listener: &mut dyn BuildListener,
+) -> Result<BuiltRun, BuildError> {
+    let mut record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
+    let build = &mut record.request.build;
+    build.analysis = adjust(build.analysis);
+    let build = build.clone();
+    let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
+    let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
+    let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &samples, listener)?;
+    labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
+    table_rows.insert(Table::Memory.name(), samples.rows);
+    let kv_blocks = kv_events::write_table(run, &record)?;
+    if let Some(blocks) = &kv_blocks {
+        table_rows.insert(Table::KvBlockLifecycle.name(), blocks.rows);
+        labelled.loss.extend(dwell_kv_events::losses(blocks));
+    }
+    table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
+    let metrics = analyse_run(run, build.analysis)?;
+    write_metrics(run, &metrics, &build)?;
+    let memory = memory_report(&record, &labelled, &samples.engine, &token_times);
+    let facts = facts.unwrap_or_default();
+    let built = Built { record: &record, facts, labelled: &labelled, samples: &samples, memory, kv_blocks };
+    let metadata = Metadata::of(run, &built, &metrics, &table_rows);
+    write_json_atomically(&run.metadata_json(), &metadata)?;
+    write_manifest(run)?;
+    let is_partial = is_partial(&labelled);
+    if let Some(results) = results_of(run) {
+        ResultsManifest::open(results).record(&run_row(run, &metadata, &metrics))?;
+    }
+    // Last, because a run in its final state is one that has a manifest and a row.
+    run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
+    let summary = RunSummary::of(run, &metadata, &metrics, &labelled);
+    Ok(BuiltRun { summary, is_partial })
+}
+
+/// Whether anything that should be there is missing.
+pub(crate) fn is_partial(labelled: &Labelled) -> bool {
+    labelled.loss.iter().any(|row| row.kind.severity() == Severity::DataLoss)
+}
+
+/// What a run's files are made from.
+pub(crate) struct Built<'a> {
+    pub(crate) record: &'a RunRecord,
+    pub(crate) facts: RecordingFacts,
+    pub(crate) labelled: &'a Labelled,
+    pub(crate) samples: &'a ProcessSamples,
+    pub(crate) memory: MemoryReport,
+    /// What a server said of its KV blocks.
+    pub(crate) kv_blocks: Option<KvBlocksReport>,
+}
+
+/// The folder of results that a run lies in; none for a run that was moved out of one.
+pub(crate) fn results_of(run: &RunDir) -> Option<&Path> {
+    let model_dir = run.path().parent()?;
+    let is_named = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
+    (is_named(run.path(), run.run_id()) && is_named(model_dir, run.model_id())).then(|| model_dir.parent()).flatten()
+}
+
+fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &BuildOptions) -> Result<(), BuildError> {
+    let file = |name: &str| run.path().join(name);
+    write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv_of(&build.metrics).as_bytes())?;
+    write_bytes_atomically(&file("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
+    write_bytes_atomically(&file("retention_histogram.csv"), metrics.retention_histogram_csv(build.bins).as_bytes())?;
+    if build.draws_figures {
+        draw_histogram(run, metrics, build.bins)?;
+    }
+    Ok(())
+}
+
+fn draw_histogram(run: &RunDir, metrics: &MetricsReport, bins: usize) -> Result<(), BuildError> {
+    let rows = metrics.retention_histogram(bins);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let window_s = metrics.window.map_or(0.0, |window| window.duration_s());
+    let caption = format!("observed over {window_s:.3} s, definitions of {}", metrics.definitions.name());
+    let svg = dwell_report::retention_histogram_svg(run.run_id(), &rows, &caption)
+        .map_err(|error| BuildError::Figure { reason: error.to_string() })?;
+    let figures = run.figures();
+    fs::create_dir_all(&figures)
+        .map_err(|error| StoreError::from_io("making the folder of figures", &figures, error))?;
+    Ok(write_bytes_atomically(&figures.join("retention_histogram.svg"), svg.as_bytes())?)
+}
+
+/// Gives back the space of tables that could not be finished; they are made anew from `raw/`.
+fn remove_unfinished_tables(run: &RunDir) {
+    for table in Table::ALL {
+        let mut name = run.table(table).into_os_string();
+        name.push(PARTIAL_SUFFIX);
+        let _ = fs::remove_file(name);
+    }
+}
+
+/// The metrics of a run's tables.
+pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, BuildError> {
+    if run.marker()?.is_some_and(|marker| marker.state == RunState::Recording) {
+        return Err(BuildError::NotFinished { run: run.path().to_owned() });
+    }
+    let failed = |error: dwell_analysis::AnalysisError| BuildError::Analysis { reason: error.to_string() };
+    let mut analyser = Analyser::new(options);
+    // mrm-trace leaves the table out when it would be empty.
+    if run.table(Table::KvBlockLifecycle).exists() {
+        for batch in open_table(run.path(), Table::KvBlockLifecycle)? {
+            analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
+        }
+    }
+    for batch in open_table(run.path(), Table::Trace)? {
+        analyser.push_trace(&batch?).map_err(failed)?;
+    }
+    Ok(analyser.finish())
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, StoreError> {
+    let (action, path) = ("reading the record of a run", run.raw().join(name));
+    let text = fs::read(&path).map_err(|source| StoreError::Io { action, source, path: path.clone() })?;
+    serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path })
+}
+
+/// Turns the records into rows and writes them as they come.
+fn write_accesses(
+    run: &RunDir,
+    record: &RunRecord,
+    samples: &ProcessSamples,
+    listener: &mut dyn BuildListener,
+) -> Result<(Labelled, TableRows, TokenTimes), BuildError> {
+    let build = &record.request.build;
+    let mut tables = AccessTables::create(run, record, samples)?;
+    let mut labeller = Labeller::new(&file_tensors(record));
+    if let Some(rules) = rules(build)? {
+        labeller = labeller.with_rules(rules, build.unknown_policy);
+    }
+    let mut records = MergedRecords::open(&run.raw_stream(TENSOR_OPS_STREAM), &rings::program_streams(run))?;
+    while let Some(frame) = records.next_frame() {
+        labeller.frame(&frame, &mut tables.output);
+        tables.write_full_batches(ROWS_PER_BATCH)?;
+        if let Some(share) = records.news_of_share_read() {
+            listener.building(share);
+        }
+    }
+    if let Some(access) = labeller.unlabelled() {
+        return Err(BuildError::Labelling { reason: access.to_string(), hints: access.hints() });
+    }
+    let mut labelled = labeller.finish(&mut tables.output);
+    labelled.loss.extend(missing_records(records.missing()).into_iter().chain(unlabelled_programs(&records)));
+    let (rows, token_times) = tables.finish()?;
+    Ok((labelled, rows, token_times))
+}
+
+/// The rules to ask about accesses; none where they could change nothing.
+fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, BuildError> {
+    let unfit = |error: RulesError| BuildError::Labelling { reason: error.to_string(), hints: error.hints() };
+    match &build.rules {
+        Some(text) => RuleSet::from_yaml(text, Path::new(RunRecord::FILE_NAME)).map(Some).map_err(unfit),
+        None if build.unknown_policy == UnknownPolicy::Keep => Ok(None),
+        None => Ok(Some(RuleSet::default_rules())),
+    }
+}
+
+/// The tables that grow with the run, written while records are labelled.
+struct AccessTables<'a> {
+    output: Output,
+    trace: TableWriter,
+    blocks: TableWriter,
+    tokens: TableWriter,
+    token_memory: TokenMemory<'a>,
+    server_figures: Option<ServerFiguresFile>,
+}
+
+impl<'a> AccessTables<'a> {
+    fn create(run: &RunDir, record: &RunRecord, samples: &'a ProcessSamples) -> Result<Self, StoreError> {
+        let table = |table| TableWriter::create_with(run.path(), table, record.request.build.compression);
+        let has_server = !record.request.job.engine.is_embedded();
+        Ok(Self {
+            output: Output::new(run.run_id()),
+            token_memory: TokenMemory::create(run, &samples.engine, record.clock)?,
+            server_figures: has_server.then(|| ServerFiguresFile::create(run, record.clock)).transpose()?,
+            trace: table(Table::Trace)?,
+            blocks: table(Table::KvBlockLifecycle)?,
+            tokens: table(Table::Tokens)?,
+        })
+    }
+
+    fn write_full_batches(&mut self, rows_min: usize) -> Result<(), StoreError> {
+        if self.output.trace.len() >= rows_min {
+            self.trace.write(&self.output.trace.finish_batch())?;
+        }
+        if self.output.blocks.len() >= rows_min {
+            self.blocks.write(&self.output.blocks.finish_batch())?;
+        }
+        if self.output.tokens.len() >= rows_min {
+            let mut rows = std::mem::take(&mut self.output.tokens);
+            self.token_memory.note(&mut rows)?;
+            self.tokens.write(&tokens::batch(&rows))?;
+        }
+        let figures = std::mem::take(&mut self.output.server_figures);
+        self.server_figures.as_mut().map_or(Ok(()), |file| file.write(&figures))
+    }
+
+    fn finish(mut self) -> Result<(TableRows, TokenTimes), StoreError> {
+        self.write_full_batches(1)?;
+        self.server_figures.map_or(Ok(()), ServerFiguresFile::finish)?;
+        let rows = TableRows::from([
+            (Table::KvBlockLifecycle.name(), self.blocks.finish()?),
+            (Table::Trace.name(), self.trace.finish()?),
+            (Table::Tokens.name(), self.tokens.finish()?),
+        ]);
+        Ok((rows, self.token_memory.finish()?))
+    }
+}
+
+/// Where tensors lie in the model file; a file that is gone only costs the file offsets.
+fn file_tensors(record: &RunRecord) -> Vec<FileTensor> {
+    let Ok(file) = GgufFile::open(&record.request.job.options.model) else { return Vec::new() };
+    let tensors = file.tensors().iter();
+    tensors.map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset }).collect()
+}
+
+fn write_small_tables(run: &RunDir, labelled: &Labelled, compression: Compression) -> Result<TableRows, StoreError> {
+    let batches =
+        [(Table::RegionMap, region_map::batch(&labelled.regions)), (Table::Loss, loss::batch(&labelled.loss))];
+    let mut rows = TableRows::new();
+    for (table, batch) in batches {
+        let mut writer = TableWriter::create_with(run.path(), table, compression)?;
+        writer.write(&batch)?;
+        rows.insert(table.name(), writer.finish()?);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,32 @@
+//! From the raw streams of a run to a sealed run directory.
+//!
+//! ```text
+//! raw/ ─▶ build: labeller ─▶ tables ─▶ metrics, metadata, manifest
+//!   └──── recover joins here, for a run that was killed
+//! ```
+//!
+//! [`build_run`] is the same function for a run that has just ended and for one that is recovered.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod error;
+mod judgement;
+mod listener;
+mod manifest_row;
+mod memory_report;
+mod metadata;
+mod recover;
+mod relabel;
+mod run_loss;
+mod server_figures;
+mod summary;
+
+pub use build::{BuiltRun, analyse_run, build_run};
+pub use error::BuildError;
+pub use listener::{BuildListener, NoListener};
+pub use manifest_row::failed_row;
+pub use metadata::{CollectorFacts, Metadata, Telemetry};
+pub use recover::{ensure_unattended, recover_run};
+pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
+pub use summary::{RegionSummary, RunSummary};

@@ -1,0 +1,68 @@
+//! A run directory that gets its name when it is whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_store::{PARTIAL_SUFFIX, RunDir, StoreError, rename_durably};
+
+use crate::BuildError;
+
+/// Name of a run, and of its model, where the input has none that can be a directory's.
+const UNNAMED: &str = "unnamed";
+
+/// `OUT.partial`, with the run inside. Given up, it is removed.
+pub(super) struct Staging {
+    run: RunDir,
+    folder: PathBuf,
+    target: PathBuf,
+    is_published: bool,
+}
+
+impl Staging {
+    /// Begins a run with the names of another.
+    pub(super) fn create(target: &Path, named_as: &RunDir) -> Result<Self, BuildError> {
+        let action = "making the relabelled run";
+        if fs::symlink_metadata(target).is_ok() {
+            return Err(StoreError::Exists { action, path: target.to_owned() }.into());
+        }
+        let mut folder = target.as_os_str().to_owned();
+        folder.push(PARTIAL_SUFFIX);
+        let folder = PathBuf::from(folder);
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(|error| StoreError::from_io(action, parent, error))?;
+        }
+        fs::create_dir(&folder).map_err(|error| StoreError::from_io(action, &folder, error))?;
+        let run = match RunDir::create(&folder, named_as.model_id(), named_as.run_id()) {
+            Err(StoreError::UnusableName { .. }) => RunDir::create(&folder, UNNAMED, UNNAMED),
+            created => created,
+        };
+        match run {
+            Ok(run) => Ok(Self { run, folder, target: target.to_owned(), is_published: false }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error.into())
+            }
+        }
+    }
+
+    pub(super) fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// Gives the run its name.
+    pub(super) fn publish(mut self) -> Result<(), BuildError> {
+        rename_durably(self.run.path(), &self.target)?;
+        self.is_published = true;
+        // What is left is empty, and the name is what counts.
+        let _ = fs::remove_dir_all(&self.folder);
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_published {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+use std::path::PathBuf;
+
+use dwell_events::Hint;
+use dwell_store::StoreError;
+
+/// Why a collector could not record.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectError {
+    /// Something could not be stored or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// A server's KV events could not be listened to.
+    #[error(transparent)]
+    KvEvents(dwell_kv_events::SubscribeError),
+
+    /// A process's ring could not be read.
+    #[error("opening the worker's ring failed with {reason}: {path:?}")]
+    Ring {
+        /// What was wrong.
+        reason: String,
+        /// The ring.
+        path: PathBuf,
+    },
+}
+
+impl Hint for CollectError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.hints(),
+            Self::KvEvents(error) => error.hints(),
+            Self::Ring { .. } => Vec::new(),
+        }
+    }
+}

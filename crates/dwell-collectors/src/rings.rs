@@ -1,0 +1,84 @@
+//! The files of rings in `raw/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_events::server::PROGRAM_RINGS_DIR;
+use dwell_store::{RunDir, StoreError};
+
+const RING: &str = "ring";
+/// A ring that could not be read to its end. The file stays, so that the loss is known however often tables are built.
+const DAMAGED_RING: &str = "damaged_ring";
+/// A ring whose worker was killed while it made it; nothing is in it.
+const UNFINISHED_RING: &str = "partial";
+
+/// Where programs into which the recorder was loaded make their rings.
+pub fn programs_dir(run: &RunDir) -> PathBuf {
+    run.raw().join(PROGRAM_RINGS_DIR)
+}
+
+/// Makes that folder.
+pub fn make_programs_dir(run: &RunDir) -> Result<(), StoreError> {
+    let dir = programs_dir(run);
+    fs::create_dir(&dir).map_err(|error| StoreError::from_io("making the folder of programs' rings", &dir, error))
+}
+
+/// Rings of workers that may hold records.
+pub fn waiting(run: &RunDir) -> Vec<PathBuf> {
+    in_dir(&run.raw())
+}
+
+/// Rings of other programs that may hold records.
+pub fn waiting_of_programs(run: &RunDir) -> Vec<PathBuf> {
+    in_dir(&programs_dir(run))
+}
+
+/// Rings in a folder.
+pub fn in_dir(dir: &Path) -> Vec<PathBuf> {
+    with_ending(dir, RING)
+}
+
+/// Raw streams of other programs.
+pub fn program_streams(run: &RunDir) -> Vec<PathBuf> {
+    with_ending(&programs_dir(run), "arrows")
+}
+
+/// How many rings could not be read to their end.
+pub fn damaged_count(run: &RunDir) -> u64 {
+    let count = |dir: &Path| with_ending(dir, DAMAGED_RING).len() as u64;
+    count(&run.raw()) + count(&programs_dir(run))
+}
+
+/// Marks a ring as one that could not be read to its end.
+pub fn set_aside(ring: &Path) -> Result<(), StoreError> {
+    fs::rename(ring, ring.with_extension(DAMAGED_RING)).map_err(|source| StoreError::Io {
+        action: "setting a damaged ring aside",
+        source,
+        path: ring.to_owned(),
+    })
+}
+
+/// Removes rings that were never finished.
+pub fn remove_unfinished(run: &RunDir) {
+    let is_ring =
+        |path: &PathBuf| path.file_stem().is_some_and(|stem| Path::new(stem).extension() == Some(RING.as_ref()));
+    let found = [run.raw(), programs_dir(run)].map(|dir| with_ending(&dir, UNFINISHED_RING));
+    for path in found.into_iter().flatten().filter(is_ring) {
+        // It takes space and does no other harm.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The process that made a ring.
+pub fn producer_pid(ring: &Path) -> Option<u32> {
+    ring.file_stem()?.to_str()?.parse().ok()
+}
+
+/// Files with an ending in a folder, in the order of their names; none if the folder is not there.
+fn with_ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension() == Some(ending.as_ref())).collect();
+    found.sort();
+    found
+}

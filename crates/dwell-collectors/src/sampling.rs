@@ -1,0 +1,87 @@
+//! Memory and CPU time of worker and observer, appended to their raw stream while the worker runs.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
+use dwell_store::{RawCompression, RawWriter, RunDir, StoreError};
+
+use crate::{OBSERVER_LABEL, PROCESS_STREAM, SERVER_LABEL};
+
+/// How long samples may wait in memory, which is what a kill of the observer can lose of them.
+const HAND_OVER_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Samples on their way into `raw/`.
+pub struct Sampling {
+    thread: Result<SamplerThread, ProcessError>,
+    rows: Receiver<Vec<MemoryRow>>,
+    stream: RawWriter,
+    /// Why processes that run the model are not sampled.
+    refusals: Vec<String>,
+}
+
+/// What is missing from the samples.
+#[derive(Default)]
+pub struct SamplingEnd {
+    /// Samples that were due but not taken.
+    pub missed: u64,
+    /// Why there are none at all.
+    pub failure: Option<String>,
+    /// Why processes that run the model were not sampled.
+    pub refusals: Vec<String>,
+}
+
+impl Sampling {
+    /// Begins to sample this process and the worker.
+    ///
+    /// That one of them cannot be watched costs the samples, not the run.
+    pub fn begin(run: &RunDir, worker: (&str, u32), interval: Duration) -> Result<Self, StoreError> {
+        let stream = RawWriter::create(&run.raw_stream(PROCESS_STREAM), memory::schema(), RawCompression::None)?;
+        let (sender, rows) = mpsc::channel();
+        let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        let pace = Pace { interval, hand_over_every: HAND_OVER_INTERVAL };
+        let thread = Sampler::new(&[worker, (OBSERVER_LABEL, std::process::id())])
+            .and_then(|sampler| SamplerThread::start(sampler, pace, on_rows));
+        Ok(Self { thread, rows, stream, refusals: Vec::new() })
+    }
+
+    /// From now on samples this process too, and all that it starts: they run the model.
+    pub fn add_server(&mut self, pid: u32) {
+        let Ok(thread) = &self.thread else { return };
+        if let Err(error) = thread.handle().add_root(SERVER_LABEL, pid) {
+            self.refusals.push(error.to_string());
+        }
+    }
+
+    /// Writes the samples that were handed over since the last call.
+    pub fn write(&mut self) -> Result<(), StoreError> {
+        write_rows(&self.rows, &mut self.stream)
+    }
+
+    /// Takes the last sample and ends the stream.
+    pub fn end(self) -> Result<SamplingEnd, StoreError> {
+        let Self { thread, rows, mut stream, refusals } = self;
+        let end = match thread.map(SamplerThread::stop) {
+            Ok(summary) => SamplingEnd { missed: summary.missed, failure: None, refusals },
+            Err(error) => SamplingEnd { missed: 0, failure: Some(error.to_string()), refusals },
+        };
+        // After stopping, because that hands over the rows that are left.
+        write_rows(&rows, &mut stream)?;
+        stream.finish()?;
+        Ok(end)
+    }
+}
+
+fn write_rows(rows: &Receiver<Vec<MemoryRow>>, stream: &mut RawWriter) -> Result<(), StoreError> {
+    let rows: Vec<MemoryRow> = rows.try_iter().flatten().collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    stream.write(&memory::batch(&rows))?;
+    stream.flush()
+}

@@ -1,0 +1,76 @@
+//! Whether the collector `tensor_ops` works here: tried with a small model.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use dwell_build::build_run;
+use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
+use dwell_metadata::{BuildOptions, RunRequest};
+use dwell_record::{RecordError, record_run};
+use dwell_store::{RunDir, StoreError, new_run_id};
+
+use crate::run_process::TaskError;
+
+/// What a trial gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorOpsProbe {
+    /// Accesses that were recorded.
+    pub accesses: u64,
+}
+
+/// Runs a small model for one token in a hidden folder of `folder`, and counts the accesses that come back. Nothing of
+/// it is left.
+pub fn probe_tensor_ops(folder: &Path) -> Result<TensorOpsProbe, TaskError> {
+    let place = folder.join(format!(".dwell-probe-{}", new_run_id()));
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    let probe = run_small_model(&place);
+    let _ = fs::remove_dir_all(&place);
+    for made in missing {
+        // One that somebody has put something into meanwhile stays.
+        let _ = fs::remove_dir(made);
+    }
+    probe
+}
+
+fn run_small_model(place: &Path) -> Result<TensorOpsProbe, TaskError> {
+    let action = "making a folder for a trial";
+    fs::create_dir_all(place).map_err(|error| StoreError::from_io(action, place, error))?;
+    let model = place.join("small.gguf");
+    let unmade = |reason: String| RecordError::Engine {
+        message: format!("making a small model failed: {reason}"),
+        hints: Vec::new(),
+    };
+    let spec = MakeSpec { layers: 1, embedding: 64, feed_forward: 64, vocabulary: 300, ..MakeSpec::default() };
+    let plan = MakePlan::new(spec).map_err(|error| unmade(error.to_string()))?;
+    make(&plan, &model, Overwrite::Allow, &mut |_| {}).map_err(|error| unmade(error.to_string()))?;
+    let run = RunDir::create(&place.join("results"), "small", "probe")?;
+    record_run(&run, &request(&model), &AtomicBool::new(false), &mut dwell_record::NoListener)?;
+    let built = build_run(&run, &|options| options, &mut dwell_build::NoListener)?;
+    Ok(TensorOpsProbe { accesses: built.summary.accesses })
+}
+
+fn request(model: &Path) -> RunRequest {
+    let options =
+        EngineOptions { context_length: 256, threads: 1, ignore_end: true, ..EngineOptions::new(model.to_owned()) };
+    let sequences = vec![0];
+    let actions = vec![
+        Action::Prompt { text: "a".to_owned(), sequences: sequences.clone(), fill_to_tokens: None },
+        Action::Generate { max_tokens: 1, sequences },
+    ];
+    RunRequest {
+        job: Job::embedded(options, actions),
+        model_id: "small".to_owned(),
+        is_traced: true,
+        sample_interval_ms: None,
+        baseline_ms: 0,
+        sensor_interval_ms: 1000,
+        command_line: Vec::new(),
+        build: BuildOptions { draws_figures: false, ..BuildOptions::default() },
+        experiment: None,
+        fallbacks: Vec::new(),
+        untraced: None,
+    }
+}

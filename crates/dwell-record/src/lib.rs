@@ -1,0 +1,23 @@
+//! Live recording: from a job and the collectors that watch it to the raw streams of a run.
+//!
+//! ```text
+//! RunRequest ─▶ session: worker + collectors ─▶ raw/
+//! ```
+//!
+//! Recording only appends to `raw/`; the tables are made from that by `dwell-build`.
+
+#![forbid(unsafe_code)]
+
+mod capture;
+mod discard;
+mod error;
+mod page_cache;
+mod patience;
+mod run_record;
+mod session;
+mod worker_process;
+
+pub use capture::{CaptureListener, CaptureReport, capture};
+pub use discard::discard_run;
+pub use error::RecordError;
+pub use session::{NoListener, RecordListener, record_run};

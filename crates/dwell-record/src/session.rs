@@ -1,0 +1,254 @@
+//! Live recording: the worker runs, collectors append to `raw/`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use dwell_collectors::{CLIENT_LABEL, Recordings, Sampling, WORKER_LABEL, kv_events, rings};
+use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
+use dwell_ggml::wire::{Frame, Kind};
+use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
+use dwell_kv_events::KvEventsRecorder;
+use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
+use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
+
+use crate::patience::Patience;
+use crate::run_record::run_record;
+use crate::worker_process::WorkerProcess;
+use crate::{RecordError, page_cache};
+
+/// How often the ring is looked at: tokens reach the terminal within this time. Where the model computes on every core,
+/// each look takes one of them away for a moment, and all threads wait for it at the next barrier.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Room without which a run does not begin: the ring, which is allocated in full, and a first piece of each stream.
+const LEAST_SPACE_BYTES: u64 = DEFAULT_CAPACITY_BYTES as u64 + (1 << 20);
+
+/// Sensors change slowly, and reading them takes time from the worker.
+const LEAST_SENSOR_INTERVAL_MS: u64 = 10;
+/// How often the processors are looked at before a run.
+const BASELINE_LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// What a run tells while it goes on.
+pub trait RecordListener {
+    /// The engine reported something.
+    fn engine_event(&mut self, event: &EngineEvent);
+    /// The user interrupted; the worker was asked to end.
+    fn interrupted(&mut self) {}
+}
+
+/// No listener.
+pub struct NoListener;
+
+impl RecordListener for NoListener {
+    fn engine_event(&mut self, _: &EngineEvent) {}
+}
+
+/// Runs the job in a worker and records it into `run`. Returns when the worker has ended and all is in `raw/`.
+///
+/// `interrupted` is set by the caller's signal handler; the worker is then asked to end, and what it computed until then
+/// is a run. [`RecordError::leaves_a_run`] tells whether there is anything to keep after an error.
+pub fn record_run(
+    run: &RunDir,
+    request: &RunRequest,
+    interrupted: &AtomicBool,
+    listener: &mut dyn RecordListener,
+) -> Result<RecordingFacts, RecordError> {
+    let results = run.path().ancestors().nth(2).unwrap_or(run.path());
+    let not_begun = |source| RecordError::NotBegun { source, results: results.to_owned() };
+    ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
+    release_freed_memory();
+    let baseline = baseline(request, interrupted)?;
+    let page_cache = page_cache::prepare(&request.job);
+    let record = run_record(request, baseline, page_cache);
+    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(not_begun)?;
+    if !request.job.engine.is_embedded() {
+        rings::make_programs_dir(run).map_err(not_begun)?;
+    }
+    let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();
+    // Before the first request, because what is published without a listener is gone.
+    let kv_events = request.job.server.kv_events.as_ref().map(|options| kv_events::begin(run, options)).transpose()?;
+    let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;
+    let mut session = Session::begin(run, request, &worker, kv_events).map_err(not_begun)?;
+    let followed = session.follow(&mut worker, interrupted, listener);
+    worker.kill_because("recording had to stop".to_owned());
+    let has_computed = session.progress.has_computed;
+    let ended = session
+        .end(&worker, sensors.map(SensorThread::stop), interrupted.load(Ordering::Relaxed))
+        .map_err(RecordError::Store);
+    let stopped = |source| RecordError::RecordingStopped { source, run: run.path().to_owned() };
+    let facts = followed.and(ended).map_err(|error| match error {
+        RecordError::Store(source) if has_computed => stopped(source),
+        RecordError::Store(source) => not_begun(source),
+        other => other,
+    })?;
+    run.set_state(RunState::Building).map_err(stopped)?;
+    Ok(facts)
+}
+
+/// A request from before there were sensors has no interval.
+fn sensor_interval(request: &RunRequest) -> Duration {
+    Duration::from_millis(request.sensor_interval_ms.max(LEAST_SENSOR_INTERVAL_MS))
+}
+
+/// What the machine does before the run; none if nobody wants to know.
+fn baseline(request: &RunRequest, interrupted: &AtomicBool) -> Result<Option<Baseline>, RecordError> {
+    if request.baseline_ms == 0 {
+        return Ok(None);
+    }
+    let duration = Duration::from_millis(request.baseline_ms);
+    let baseline = Baseline::measure(duration, BASELINE_LOOKS_EVERY, interrupted);
+    if interrupted.load(Ordering::Relaxed) { Err(RecordError::Interrupted) } else { Ok(Some(baseline)) }
+}
+
+/// What the worker's records say about how far it has come.
+#[derive(Default)]
+struct Progress {
+    /// Whether at least one computation was done.
+    has_computed: bool,
+    /// Whether the model is loaded.
+    has_loaded: bool,
+    /// Whether an interruption cut off the loading or a sequence.
+    was_cut: bool,
+    /// Whether the engine said that its work is done.
+    has_finished: bool,
+    /// Message and hints of a failure.
+    failure: Option<(String, Vec<String>)>,
+}
+
+impl Progress {
+    fn note(&mut self, event: &EngineEvent) {
+        match event {
+            // An untraced engine tells of its computations by events alone.
+            EngineEvent::BatchEnds { .. } | EngineEvent::Token { .. } => self.has_computed = true,
+            EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.was_cut = true,
+            EngineEvent::Loaded { .. } => self.has_loaded = true,
+            EngineEvent::Finished { .. } => {
+                self.has_finished = true;
+                self.was_cut |= !self.has_loaded;
+            }
+            EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
+            _ => {}
+        }
+    }
+
+    /// What the engine said of its failure.
+    fn failure_message(&self) -> Option<String> {
+        self.failure.as_ref().map(|(message, _)| message.clone())
+    }
+
+    /// Whether an interruption cost anything: one that came after all was done did not.
+    fn is_cut_short(&self, was_interrupted: bool) -> bool {
+        self.was_cut || was_interrupted && !self.has_finished
+    }
+}
+
+struct Session<'a> {
+    run: &'a RunDir,
+    recordings: Recordings,
+    /// None if no samples are wanted.
+    sampling: Option<Sampling>,
+    /// None if the server publishes none, or nobody wants them.
+    kv_events: Option<KvEventsRecorder>,
+    progress: Progress,
+}
+
+impl<'a> Session<'a> {
+    fn begin(
+        run: &'a RunDir,
+        request: &RunRequest,
+        worker: &WorkerProcess,
+        kv_events: Option<KvEventsRecorder>,
+    ) -> Result<Self, StoreError> {
+        let engine = request.job.engine;
+        let label = if engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
+        let begin = |interval_ms| Sampling::begin(run, (label, worker.pid()), Duration::from_millis(interval_ms));
+        let sampling = request.sample_interval_ms.map(begin).transpose()?;
+        let recordings = Recordings::new(run, worker.pid(), !engine.is_embedded());
+        Ok(Self { run, recordings, sampling, kv_events, progress: Progress::default() })
+    }
+
+    fn follow(
+        &mut self,
+        worker: &mut WorkerProcess,
+        interrupted: &AtomicBool,
+        listener: &mut dyn RecordListener,
+    ) -> Result<(), RecordError> {
+        let mut patience = Patience::new();
+        loop {
+            // Asked before draining: what the worker wrote before it ended is then seen by the drain after it.
+            let has_ended = worker.has_ended();
+            self.recordings.open_new()?;
+            self.drain(listener)?;
+            self.sampling.as_mut().map_or(Ok(()), Sampling::write)?;
+            self.kv_events.as_ref().map_or(Ok(()), KvEventsRecorder::flush)?;
+            if has_ended {
+                return self.judge(worker, interrupted.load(Ordering::Relaxed));
+            }
+            if patience.look(worker, self.recordings.have_begun(), interrupted.load(Ordering::Relaxed)) {
+                listener.interrupted();
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn drain(&mut self, listener: &mut dyn RecordListener) -> Result<(), StoreError> {
+        let (progress, sampling) = (&mut self.progress, &mut self.sampling);
+        let has_computed = self.recordings.drain(|frame: &Frame<'_>| {
+            if frame.kind != Kind::Engine as u16 {
+                return;
+            }
+            if let Ok(event) = serde_json::from_slice::<EngineEvent>(frame.payload) {
+                progress.note(&event);
+                if let (EngineEvent::ProcessFound { pid, .. }, Some(sampling)) = (&event, sampling.as_mut()) {
+                    sampling.add_server(*pid);
+                }
+                listener.engine_event(&event);
+            }
+        })?;
+        self.progress.has_computed |= has_computed;
+        Ok(())
+    }
+
+    /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
+    /// computed is a run, marked as partial.
+    fn judge(&mut self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), RecordError> {
+        if self.progress.has_computed {
+            return Ok(());
+        }
+        if let Some((message, hints)) = self.progress.failure.take() {
+            return Err(RecordError::Engine { message, hints });
+        }
+        // The worker's own account counts too: a signal to both may reach it first.
+        if was_interrupted || self.progress.was_cut || worker.was_interrupted() {
+            return Err(RecordError::Interrupted);
+        }
+        let how = worker.failure().unwrap_or_else(|| "the worker ended".to_owned());
+        Err(RecordError::WorkerDied { how, signal: worker.fatal_signal(), last_words: worker.last_words() })
+    }
+
+    /// Writes what is left of all streams, then the facts that tell that nothing is.
+    fn end(
+        self,
+        worker: &WorkerProcess,
+        sensors: Option<SensorSummary>,
+        was_interrupted: bool,
+    ) -> Result<RecordingFacts, StoreError> {
+        let worker_blocked_ns = self.recordings.blocked_ns();
+        self.recordings.finish()?;
+        // What was lost on the way is seen from the stream itself.
+        self.kv_events.map(KvEventsRecorder::stop).transpose()?;
+        let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
+        let facts = RecordingFacts {
+            worker_failure: self.progress.failure_message().or_else(|| worker.failure()),
+            worker_blocked_ns,
+            missed_samples: sampling.missed,
+            sampling_failure: sampling.failure,
+            unsampled: sampling.refusals,
+            is_interrupted: self.progress.is_cut_short(was_interrupted),
+            sensors,
+        };
+        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)?;
+        Ok(facts)
+    }
+}
