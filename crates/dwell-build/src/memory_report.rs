@@ -6,7 +6,7 @@ use dwell_analysis::memory::{
     KvTheory, MemoryAt, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, RequestSpan, StartFacts, TokenTimes,
     Weights,
 };
-use dwell_events::engine::{EngineKind, KvType};
+use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::ServerFacts;
 use dwell_gguf::{GgufFile, MemoryRequest, ModelShape};
@@ -150,9 +150,8 @@ fn model_file(request: &RunRequest, server: Option<&ServerFacts>) -> Option<Gguf
 /// Known for llama.cpp as far as dwell gave it its options.
 fn is_mapped(request: &RunRequest, server: Option<&ServerFacts>) -> Option<bool> {
     let job = &request.job;
-    let is_llama_cpp = matches!(job.engine, EngineKind::LlamaCpp | EngineKind::LlamaServer | EngineKind::LlamaCli);
     let is_started_here = server.is_none_or(|server| server.is_started_here);
-    (is_llama_cpp && is_started_here).then_some(job.options.mmap)
+    (job.engine.profile().follows_mmap && is_started_here).then_some(job.options.mmap)
 }
 
 /// By the shape in the model's file, else by what the server says, else by what the user says.

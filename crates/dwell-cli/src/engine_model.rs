@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dwell_events::engine::EngineKind;
+use dwell_events::engine::{EngineKind, EngineProfile, ModelSource, Reach};
 use dwell_gguf::GgufFile;
 
 use crate::args::RunArgs;
@@ -26,16 +26,15 @@ impl EngineModel {
     pub(crate) fn choose(args: &RunArgs) -> anyhow::Result<Self> {
         let (given, name) = (args.generation.model.as_deref(), args.server.model_name.clone());
         let is_joined = args.server.url.is_some();
-        match args.engine {
-            EngineKind::LlamaCpp | EngineKind::LlamaCli => Self::of_file(given, name),
-            EngineKind::LlamaServer if is_joined && given.is_none() => Ok(Self::of_server(args.engine, name)),
-            EngineKind::LlamaServer => Self::of_file(given, name),
-            EngineKind::Ollama => match given {
+        match args.engine.profile().model {
+            ModelSource::FileUnlessJoined if is_joined && given.is_none() => Ok(Self::of_server(args.engine, name)),
+            ModelSource::File | ModelSource::FileUnlessJoined => Self::of_file(given, name),
+            ModelSource::FileOrName => match given {
                 Some(path) if !is_file_like(path) => Ok(Self::of_server(args.engine, name.or(text_of(path)))),
                 None if is_joined || name.is_some() => Ok(Self::of_server(args.engine, name)),
                 given => Self::of_file(given, name),
             },
-            EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang => match given {
+            ModelSource::Server => match given {
                 Some(path) if is_file_like(path) => Self::of_file(Some(path), name),
                 given => Ok(Self::of_server(args.engine, name.or(given.and_then(text_of)))),
             },
@@ -63,28 +62,31 @@ fn text_of(path: &Path) -> Option<String> {
     path.to_str().map(str::to_owned)
 }
 
+/// Whether an engine has a use for an option.
+type HasUse = fn(&EngineProfile) -> bool;
+
 /// Refuses options that the engine cannot follow.
 pub(crate) fn check_engine_options(args: &RunArgs) -> Result<(), Failure> {
     let (engine, server) = (args.engine, &args.server);
-    let has_kv_events = matches!(engine, EngineKind::Vllm | EngineKind::Sglang);
-    let refused = |option: &str, engines: &str| {
+    let profile = engine.profile();
+    let options: [(&str, bool, HasUse); 3] = [
+        ("--url", server.url.is_some(), EngineProfile::is_joinable),
+        ("--program", server.program.is_some(), EngineProfile::is_startable),
+        ("--kv-events", server.kv_events.is_some(), |profile| profile.publishes_kv_events),
+    ];
+    if let Some((option, _, has_use)) =
+        options.into_iter().find(|(_, is_given, has_use)| *is_given && !has_use(profile))
+    {
         let found = engine.name();
         let failure =
             Failure::new(format!("checking the options: {option} with the engine {found}, which has no use for it"));
-        failure.hint(format!("--engine {engines}"))
-    };
-    let of_servers = "llama_server, ollama, openai, vllm or sglang";
-    match () {
-        () if engine.is_embedded() && server.url.is_some() => Err(refused("--url", of_servers)),
-        () if engine.is_embedded() && server.program.is_some() => {
-            Err(refused("--program", "llama_server, llama_cli or ollama"))
-        }
-        () if engine == EngineKind::LlamaCli && server.url.is_some() => Err(refused("--url", of_servers)),
-        () if !has_kv_events && server.kv_events.is_some() => Err(refused("--kv-events", "vllm or sglang")),
-        () if engine == EngineKind::OpenAi && server.url.is_none() => {
-            let failure = Failure::new("checking the options: the engine openai needs a server that runs already");
-            Err(failure.hint("--url http://127.0.0.1:8000"))
-        }
-        () => Ok(()),
+        return Err(failure.hint(format!("--engine {}", EngineKind::names_of(has_use))));
     }
+    if profile.reach == Reach::Joined && server.url.is_none() {
+        let found = engine.name();
+        let failure =
+            Failure::new(format!("checking the options: the engine {found} needs a server that runs already"));
+        return Err(failure.hint(format!("--url http://127.0.0.1:{}", profile.port.unwrap_or(80))));
+    }
+    Ok(())
 }

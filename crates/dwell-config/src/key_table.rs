@@ -86,7 +86,7 @@ const KEYS: &[Key] = &[
         DefaultValue::Required,
         "names the model and the folder of its runs; unique, not `experiments`",
     ),
-    key("models[].engine", Kind::Choice(EngineKind::NAMES), DefaultValue::Text("llama_cpp"), "runs the model"),
+    key("models[].engine", Kind::Choice(EngineKind::PROMPTED), DefaultValue::Text("llama_cpp"), "runs the model"),
     key(
         "models[].path",
         Kind::FilledText,

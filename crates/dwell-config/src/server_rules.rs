@@ -1,6 +1,6 @@
 //! What the engine of a model and its server must be to each other.
 
-use dwell_events::engine::EngineKind;
+use dwell_events::engine::{EngineKind, ModelSource, Reach};
 use dwell_events::server::StartKind;
 use serde_json::Value as Json;
 
@@ -28,21 +28,26 @@ impl Rules<'_, '_> {
         // A source that is there and wrong has been told already.
         let has = |rules: &Self, key: &str| rules.places.contains_key(&format!("models[{index}].{key}"));
         let is_joined = has(self, "server.url");
-        let has_other = match engine {
-            EngineKind::LlamaCpp | EngineKind::LlamaCli => false,
-            EngineKind::LlamaServer => is_joined,
-            EngineKind::Ollama => has(self, "server.model_name"),
-            EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang => true,
+        let profile = engine.profile();
+        let has_other = match profile.model {
+            ModelSource::File => false,
+            ModelSource::FileUnlessJoined => is_joined,
+            ModelSource::FileOrName => has(self, "server.model_name"),
+            ModelSource::Server => true,
         };
         let found = match (has(self, "path"), has(self, "name")) {
             (true, true) => "both path and name",
             (false, false) if !has_other => "neither path nor name",
             _ => return,
         };
-        let needed = match engine {
-            EngineKind::Ollama => "one of them, or server.model_name: a GGUF file, or a model that Ollama has",
-            EngineKind::LlamaServer => "one of them, or server.url: a GGUF file, or a server that has the model",
-            _ => "one of them: a GGUF file, or a model that `dwell model pull` knows",
+        let needed = match profile.model {
+            ModelSource::FileOrName => {
+                &format!("one of them, or server.model_name: a GGUF file, or a model that {} has", profile.title)
+            }
+            ModelSource::FileUnlessJoined => "one of them, or server.url: a GGUF file, or a server that has the model",
+            ModelSource::File | ModelSource::Server => {
+                "one of them: a GGUF file, or a model that `dwell model pull` knows"
+            }
         };
         if model.is_object() {
             let key = format!("models[{index}]");
@@ -55,14 +60,15 @@ impl Rules<'_, '_> {
         let Some(cold) = starts.iter().position(|start| start.as_str() == Some(StartKind::Cold.name())) else { return };
         let models = self.list("/models").to_vec();
         let keeps = |model: &&Json| {
-            let engine = model.get("engine").and_then(Json::as_str);
-            model.pointer("/server/url").is_some_and(Json::is_string) && engine != Some(EngineKind::Ollama.name())
+            let engine = model.get("engine").and_then(Json::as_str).and_then(EngineKind::from_name).unwrap_or_default();
+            model.pointer("/server/url").is_some_and(Json::is_string) && !engine.profile().unloads
         };
         let Some(model) = models.iter().find(keeps) else { return };
         let id = model.get("id").and_then(Json::as_str).unwrap_or_default();
         let key = format!("sweep.starts[{cold}]");
         let found = format!("cold together with the model {id:?} of a server that runs already");
-        let problem = self.problems.add(self.place(&key), &key, found, "servers that dwell starts, or ollama");
+        let needed = format!("servers that dwell starts, or {}", EngineKind::names_of(|profile| profile.unloads));
+        let problem = self.problems.add(self.place(&key), &key, found, &needed);
         problem.hint = Some("a server that runs keeps its model; leave out `cold`, or `server.url`".to_owned());
     }
 }
@@ -108,15 +114,15 @@ impl ServerKeys<'_, '_, '_> {
     fn url_or_program(&mut self) {
         let name = self.engine.name();
         let (has_url, has_program) = (self.has(".url"), self.has(".program"));
-        let is_only_joined = matches!(self.engine, EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang);
-        match self.engine {
-            EngineKind::LlamaCli if has_url => {
-                return self.add(".url", "an address for llama_cli, a program that ends", "the engine `llama_server`");
+        match self.engine.profile().reach {
+            Reach::Started if has_url => {
+                let found = format!("an address for {name}, a program that ends");
+                return self.add(".url", found, "the engine `llama_server`");
             }
-            _ if is_only_joined && has_program => {
+            Reach::Joined if has_program => {
                 self.add(".program", format!("a program for {name}"), "the url of a server that runs already");
             }
-            _ if is_only_joined && !has_url => {
+            Reach::Joined if !has_url => {
                 self.add(
                     ".url",
                     "no such key",
@@ -149,9 +155,10 @@ impl ServerKeys<'_, '_, '_> {
         let keys =
             [".kv_events.endpoint", ".kv_events.replay_endpoint", ".kv_events.topic", ".kv_events.keeps_token_ids"];
         let Some(first) = keys.into_iter().find(|key| self.has(key)) else { return };
-        if !matches!(self.engine, EngineKind::Vllm | EngineKind::Sglang) {
+        if !self.engine.profile().publishes_kv_events {
             let found = format!("KV events of {}", self.engine.name());
-            return self.add(".kv_events", found, "vllm or sglang: no other engine publishes them");
+            let publishers = EngineKind::names_of(|profile| profile.publishes_kv_events);
+            return self.add(".kv_events", found, &format!("{publishers}: no other engine publishes them"));
         }
         if !self.has(".kv_events.endpoint") {
             self.add(first, "KV events without an endpoint", "kv_events.endpoint, the address of the publisher");

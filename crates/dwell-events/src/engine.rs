@@ -11,39 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
 use crate::{Phase, choices};
 
-choices! {
-    /// What runs a model.
-    EngineKind {
-        /// The llama.cpp that dwell is linked with.
-        LlamaCpp = "llama_cpp",
-        /// A server of llama.cpp.
-        LlamaServer = "llama_server",
-        /// A program of llama.cpp that answers one prompt and ends.
-        LlamaCli = "llama_cli",
-        /// Ollama.
-        Ollama = "ollama",
-        /// Any server with the API of OpenAI.
-        OpenAi = "openai",
-        /// vLLM.
-        Vllm = "vllm",
-        /// SGLang.
-        Sglang = "sglang",
-    }
-}
-
-#[expect(clippy::derivable_impls, reason = "the list of choices has no place for it")]
-impl Default for EngineKind {
-    fn default() -> Self {
-        EngineKind::LlamaCpp
-    }
-}
-
-impl EngineKind {
-    /// Whether dwell runs the model itself.
-    pub fn is_embedded(self) -> bool {
-        self == EngineKind::LlamaCpp
-    }
-}
+pub use crate::engines::{Ending, EngineKind, EngineProfile, ModelSource, Reach, RecorderAccess};
 
 /// Something that does a job. The worker process has one, chosen by [`Job::engine`].
 pub trait Engine {

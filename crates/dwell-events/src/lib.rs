@@ -10,6 +10,7 @@ mod about;
 mod choices;
 mod clock;
 pub mod engine;
+mod engines;
 mod hint;
 pub mod kv_blocks;
 mod loss;

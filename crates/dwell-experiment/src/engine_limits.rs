@@ -1,33 +1,28 @@
 //! What an engine cannot do of what an experiment may ask for.
 
 use dwell_config::{Collector, Experiment, Sweep};
-use dwell_events::engine::{EngineKind, KvType};
+use dwell_events::engine::{KvType, Reach, RecorderAccess};
 
 use crate::{Finding, Model, Setup};
 
 /// Why a collector cannot watch a model, whatever the machine; none if it can.
 pub(crate) fn cannot_watch(collector: Collector, model: &Model) -> Option<String> {
-    let name = model.engine.name();
-    match (collector, model.engine) {
-        (Collector::Process, _) | (Collector::TensorOps, EngineKind::LlamaCpp) => None,
-        (Collector::TensorOps, EngineKind::LlamaServer | EngineKind::LlamaCli | EngineKind::Ollama) => {
-            model.is_joined().then(|| format!("the recorder is loaded when {name} starts, and this one runs already"))
-        }
-        (Collector::TensorOps, EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang) => {
-            Some(format!("{name} runs already, and need not compute with ggml"))
-        }
-        (Collector::KvEvents, EngineKind::Vllm | EngineKind::Sglang) => {
+    let (name, profile) = (model.engine.name(), model.engine.profile());
+    match collector {
+        Collector::Process => None,
+        Collector::TensorOps => match profile.recorder {
+            RecorderAccess::Linked => None,
+            RecorderAccess::Preloaded => model
+                .is_joined()
+                .then(|| format!("the recorder is loaded when {name} starts, and this one runs already")),
+            RecorderAccess::None => Some(format!("{name} runs already, and need not compute with ggml")),
+        },
+        Collector::KvEvents if profile.publishes_kv_events => {
             let is_missing = model.server.kv_events.is_none();
             is_missing.then(|| "no server.kv_events.endpoint is given".to_owned())
         }
-        (Collector::KvEvents, _) => Some(format!("{name} publishes no KV events")),
+        Collector::KvEvents => Some(format!("{name} publishes no KV events")),
     }
-}
-
-/// Whether an engine can be told to go on after the model's end, so that every repetition computes as many tokens.
-pub(crate) fn goes_on_after_the_end(engine: EngineKind) -> bool {
-    // Ollama has no such option; of the API of OpenAI it is no part, and some servers refuse what they do not know.
-    !matches!(engine, EngineKind::Ollama | EngineKind::OpenAi)
 }
 
 /// What the experiment asks of its engines and they do not do.
@@ -45,15 +40,14 @@ pub(crate) fn engine_findings(setup: &Setup) -> Vec<Finding> {
 
 /// Swept keys that have another value than by default and do not reach the engine.
 fn unfollowed_keys(sweep: &Sweep, model: &Model) -> Option<Finding> {
-    let is_only_joined = matches!(model.engine, EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang);
-    let is_fixed = is_only_joined || model.is_joined();
-    // Ollama loads the model anew for another context length or number of threads.
-    let takes_requests = model.engine == EngineKind::Ollama;
+    let profile = model.engine.profile();
+    let is_fixed = profile.reach == Reach::Joined || model.is_joined();
+    let is_per_request = profile.takes_options_per_request;
     let keys = [
-        (sweep.context_lengths != [2048] && !takes_requests, "sweep.context_lengths"),
+        (sweep.context_lengths != [2048] && !is_per_request, "sweep.context_lengths"),
         (sweep.kv_cache_types != [KvType::F16], "sweep.kv_cache_types"),
         (sweep.flash_attention != [true], "sweep.flash_attention"),
-        (sweep.threads.is_some() && !takes_requests, "sweep.threads"),
+        (sweep.threads.is_some() && !is_per_request, "sweep.threads"),
     ];
     let asked: Vec<&str> = keys.into_iter().filter_map(|(is_asked, key)| is_asked.then_some(key)).collect();
     if !is_fixed || asked.is_empty() {
@@ -67,7 +61,7 @@ fn unfollowed_keys(sweep: &Sweep, model: &Model) -> Option<Finding> {
 
 fn early_end(model: &Model) -> Option<Finding> {
     let (id, engine) = (&model.id, model.engine.name());
-    (!goes_on_after_the_end(model.engine)).then(|| {
+    (!model.engine.profile().ignores_end).then(|| {
         Finding::note(format!(
             "model {id:?}: {engine} ends an answer where the model does, perhaps before sweep.output_tokens"
         ))
@@ -76,9 +70,9 @@ fn early_end(model: &Model) -> Option<Finding> {
 
 fn sequences_one_by_one(sweep: &Sweep, model: &Model) -> Option<Finding> {
     let most = sweep.batch_sizes.iter().max().copied().unwrap_or(1);
-    (model.engine == EngineKind::LlamaCli && most > 1).then(|| {
-        let message =
-            format!("model {:?}: llama_cli generates one sequence, and sweep.batch_sizes has {most}", model.id);
+    (!model.engine.profile().answers_side_by_side && most > 1).then(|| {
+        let (id, engine) = (&model.id, model.engine.name());
+        let message = format!("model {id:?}: {engine} generates one sequence, and sweep.batch_sizes has {most}");
         Finding::error(message).hint("engine: llama_server")
     })
 }

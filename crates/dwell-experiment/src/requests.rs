@@ -7,7 +7,6 @@ use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;
 use dwell_metadata::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
 
-use crate::engine_limits::goes_on_after_the_end;
 use crate::{ChosenCollectors, Model, Setup};
 
 /// What every run of an experiment shares.
@@ -88,7 +87,7 @@ pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
         // How a server is asked is a key of its own.
         chat_template: model.engine.is_embedded() && model.file.as_ref().is_some_and(|file| file.has_chat_template),
         // Every repetition computes the same number of tokens, whatever the model would say.
-        ignore_end: goes_on_after_the_end(model.engine),
+        ignore_end: model.engine.profile().ignores_end,
         time_resolution: setup.experiment.collectors.tensor_ops.time_resolution,
         ..EngineOptions::new(model.file.as_ref().map(|file| file.path.clone()).unwrap_or_default())
     }

@@ -39,6 +39,7 @@ mod system;
 #[path = "macos/mod.rs"]
 mod system;
 mod total;
+mod tree;
 
 pub use clock::{monotonic_ns, process_cpu_ns, thread_cpu_ns};
 pub use error::ProcessError;
@@ -49,3 +50,4 @@ pub use sampler::Sampler;
 pub use sampler_thread::{Pace, SamplerHandle, SamplerSummary, SamplerThread};
 pub use system::{gpu_support, own_peak_rss_bytes};
 pub use total::total_label;
+pub use tree::{ProcessLine, process_ids, process_line, process_tree};

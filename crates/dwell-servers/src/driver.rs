@@ -18,8 +18,8 @@ use crate::client::Runtime;
 use crate::llama_cli::LlamaCli;
 use crate::llama_server::LlamaServer;
 use crate::ollama::OllamaRuntime;
-use crate::openai::OpenAiRuntime;
-use crate::{Interruption, ServerError, ServerPlace};
+use crate::openai::{Extras, OpenAiRuntime};
+use crate::{Interruption, ServerError, ServerPlace, sglang, vllm};
 
 use session::Session;
 
@@ -40,7 +40,9 @@ impl ServerEngine {
 
 impl Engine for ServerEngine {
     fn run(&mut self, job: &Job, observer: &mut dyn JobObserver) -> Result<(), EngineFailure> {
-        conversation::check_actions(job)?;
+        if job.engine.profile().takes_prompts {
+            conversation::check_actions(job)?;
+        }
         let interruption = Interruption::default();
         let (sender, events) = channel();
         let outcome = thread::scope(|scope| {
@@ -83,19 +85,17 @@ fn relay(events: &Receiver<EngineEvent>, observer: &mut dyn JobObserver, interru
     }
 }
 
+/// Does a job with the driver of its engine. Besides the list of profiles, this is the one list of engines.
 fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interruption) -> Result<(), ServerError> {
-    let runtime = open_runtime(job, place, interruption)?;
-    Session::new(job, runtime, teller, interruption.clone()).run()
-}
-
-/// The runtime of an engine; nothing is started or asked yet.
-fn open_runtime(job: &Job, place: &ServerPlace, interruption: &Interruption) -> Result<Box<dyn Runtime>, ServerError> {
+    let ask = |runtime: Box<dyn Runtime>| Session::new(job, runtime, teller, interruption.clone()).run();
     let interruption = interruption.clone();
-    Ok(match job.engine {
-        EngineKind::LlamaServer => Box::new(LlamaServer::open(job, place, interruption)?),
-        EngineKind::LlamaCli => Box::new(LlamaCli::open(job, place, interruption)),
-        EngineKind::OpenAi | EngineKind::Vllm | EngineKind::Sglang => Box::new(OpenAiRuntime::open(job, interruption)?),
-        EngineKind::Ollama => Box::new(OllamaRuntime::open(job, place, interruption)?),
-        EngineKind::LlamaCpp => return Err(ServerError::Embedded),
-    })
+    match job.engine {
+        EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
+        EngineKind::LlamaCli => ask(Box::new(LlamaCli::open(job, place, interruption))),
+        EngineKind::OpenAi => ask(Box::new(OpenAiRuntime::open(job, Extras::NONE, interruption)?)),
+        EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, vllm::EXTRAS, interruption)?)),
+        EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, sglang::EXTRAS, interruption)?)),
+        EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
+        EngineKind::LlamaCpp => Err(ServerError::Embedded),
+    }
 }

@@ -231,12 +231,7 @@ impl Hint for ServerError {
             ServerError::NoModelName { listed, .. } => {
                 hint(&format!("name one: --model-name {}", listed.first().map_or("NAME", String::as_str)))
             }
-            ServerError::ModelNotFound { engine: EngineKind::Ollama, name, .. } => {
-                vec![format!("ollama pull {name}"), format!("or make it of a file: ollama create {name} -f Modelfile")]
-            }
-            ServerError::ModelNotFound { listed, .. } => {
-                listed.iter().take(1).map(|name| format!("name one that it has: --model-name {name}")).collect()
-            }
+            ServerError::ModelNotFound { engine, name, listed, .. } => missing_model_hints(*engine, name, listed),
             ServerError::NotOffered { .. } => hint("use an engine that can: --engine llama_server"),
             ServerError::NoProgram { engine, .. } => no_program_hints(*engine),
             ServerError::NotAProgram { .. } | ServerError::Spawn { .. } => {
@@ -260,13 +255,16 @@ impl Hint for ServerError {
 }
 
 fn no_program_hints(engine: EngineKind) -> Vec<String> {
-    let port = match engine {
-        EngineKind::LlamaServer => Some(8080),
-        EngineKind::Ollama => Some(11434),
-        _ => None,
-    };
-    let join = port.map(|port| format!("or join a server that runs already: --url http://127.0.0.1:{port}"));
+    let join =
+        engine.profile().port.map(|port| format!("or join a server that runs already: --url http://127.0.0.1:{port}"));
     std::iter::once("give its place: --program PATH".to_owned()).chain(join).collect()
+}
+
+fn missing_model_hints(engine: EngineKind, name: &str, listed: &[String]) -> Vec<String> {
+    match engine.profile().missing_model {
+        [] => listed.iter().take(1).map(|name| format!("name one that it has: --model-name {name}")).collect(),
+        commands => commands.iter().map(|command| command.replace("{name}", name)).collect(),
+    }
 }
 
 impl From<ServerError> for EngineFailure {

@@ -25,8 +25,6 @@ use frame::Frame;
 use output::{Output, Read};
 use perf_lines::timings_in;
 
-/// Newest name first.
-const NAMES: [&str; 4] = ["llama-completion", "llama-cli", "main", "llama"];
 /// What programs say when the model is loaded and they begin with the prompt.
 const LOADED: [&str; 2] = ["generate: n_ctx", "model loaded"];
 
@@ -73,7 +71,7 @@ impl LlamaCli {
             return Ok(llama.clone());
         }
         check_model_file(&self.options.model)?;
-        let path = find_program(EngineKind::LlamaCli, &NAMES, self.server.program.as_deref())?;
+        let path = find_program(EngineKind::LlamaCli, self.server.program.as_deref())?;
         let llama = LlamaProgram::ask(EngineKind::LlamaCli, path, &self.interruption)?;
         self.llama = Some(llama.clone());
         Ok(llama)

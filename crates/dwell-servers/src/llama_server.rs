@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
 use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_process::process_tree;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{Asked, Piece, Runtime};
 use crate::memory_lines::{printed_description, printed_figure, reported_buffers};
-use crate::processes::{server_process, tree_of};
+use crate::processes::server_process;
 use crate::program::Program;
 use crate::tracing::{joined_untraced, untraced_because};
 use crate::{HttpClient, Interruption, ServerError, ServerPlace};
@@ -98,7 +99,7 @@ impl LlamaServer {
             return program.command_line().to_vec();
         }
         let root = self.root_process().ok().flatten();
-        root.and_then(|pid| tree_of(pid).into_iter().next()).map(|line| line.command_line).unwrap_or_default()
+        root.and_then(|pid| process_tree(pid).into_iter().next()).map(|line| line.command_line).unwrap_or_default()
     }
 
     fn untraced_because(&self) -> Option<String> {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
 use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions, StartKind};
 use dwell_host::{drop_from_page_cache, resident_in_page_cache};
+use dwell_process::{ProcessLine, process_tree};
 use serde_json::{Value, json};
 
 use api::{Line, LoadedList, LoadedOne, ModelList, Shown, Version};
@@ -22,7 +23,7 @@ use api::{Line, LoadedList, LoadedOne, ModelList, Shown, Version};
 use crate::client::{Asked, Piece, Runtime};
 use crate::http::{HttpClient, HttpError, Interruption};
 use crate::memory_lines::reported_buffers;
-use crate::processes::{ProcessLine, server_process, tree_of};
+use crate::processes::server_process;
 use crate::program::{Program, Readiness, free_port, ready_within, wait_until_ready};
 use crate::tracing::{joined_untraced, untraced_because};
 use crate::{ServerError, ServerPlace};
@@ -206,7 +207,7 @@ impl OllamaRuntime {
 
     /// The server's process and those of its runners.
     fn tree(&self) -> Vec<ProcessLine> {
-        self.pid.map(tree_of).unwrap_or_default()
+        self.pid.map(process_tree).unwrap_or_default()
     }
 }
 

@@ -14,10 +14,10 @@ use answer::Chunk;
 use question::Dialect;
 pub(crate) use question::messages;
 
+use crate::ServerError;
 use crate::client::{Asked, Piece, Runtime};
 use crate::http::{HttpClient, HttpError, Interruption};
 use crate::processes::server_process;
-use crate::{ServerError, sglang, vllm};
 
 /// Why computations of such a server are never recorded.
 const UNTRACED: &str = "a server of this engine is joined, not started by dwell";
@@ -34,6 +34,21 @@ pub(crate) struct OpenAiRuntime {
     /// The model to ask for; found out when the server is first asked.
     model: Option<ModelCard>,
     dialect: Dialect,
+    extras: Extras,
+}
+
+/// What a server says outside the API of OpenAI.
+#[derive(Clone, Copy)]
+pub(crate) struct Extras {
+    /// Adds what it says of itself.
+    pub(crate) add_facts: fn(&HttpClient, &ModelCard, &mut ServerFacts) -> Result<(), ServerError>,
+    /// Memory that it says it has allocated.
+    pub(crate) buffers: fn(&HttpClient) -> Vec<ReportedBuffer>,
+}
+
+impl Extras {
+    /// It says nothing besides.
+    pub(crate) const NONE: Self = Self { add_facts: |_, _, _| Ok(()), buffers: |_| Vec::new() };
 }
 
 /// What `/v1/models` says of a model.
@@ -68,11 +83,11 @@ struct ModelList {
 
 impl OpenAiRuntime {
     /// A server that runs already; nothing is asked yet.
-    pub(crate) fn open(job: &Job, interruption: Interruption) -> Result<Self, ServerError> {
+    pub(crate) fn open(job: &Job, extras: Extras, interruption: Interruption) -> Result<Self, ServerError> {
         let engine = job.engine;
         let url = job.server.url.as_deref().ok_or(ServerError::NoAddress { engine })?;
         let client = HttpClient::new(engine, url, job.server.api_key_variable.as_deref(), interruption)?;
-        Ok(Self { engine, client, pid: None, model: None, dialect: Dialect::of(engine) })
+        Ok(Self { engine, client, pid: None, model: None, dialect: Dialect::of(engine), extras })
     }
 
     /// The model to ask for: the named one, or the only one.
@@ -152,11 +167,7 @@ impl Runtime for OpenAiRuntime {
         };
         facts.reported.extend(card.owned_by.clone().map(|owner| ("owned_by".to_owned(), owner)));
         facts.reported.extend(card.root.clone().map(|root| ("root".to_owned(), root)));
-        match self.engine {
-            EngineKind::Vllm => vllm::add_facts(&self.client, &card, &mut facts)?,
-            EngineKind::Sglang => sglang::add_facts(&self.client, &mut facts)?,
-            _ => {}
-        }
+        (self.extras.add_facts)(&self.client, &card, &mut facts)?;
         Ok(facts)
     }
 
@@ -217,6 +228,7 @@ impl Runtime for OpenAiRuntime {
             pid: self.pid,
             model: self.model.clone(),
             dialect: self.dialect,
+            extras: self.extras,
         }))
     }
 
@@ -234,22 +246,16 @@ impl Runtime for OpenAiRuntime {
     }
 
     fn is_counting_cheap(&self) -> bool {
-        // Both offer it outside the API of OpenAI; others have nothing like it.
-        matches!(self.engine, EngineKind::Vllm | EngineKind::Sglang)
+        // Outside the API of OpenAI.
+        self.engine.profile().counts_tokens
     }
 
     fn metrics(&mut self) -> Result<Option<BTreeMap<String, f64>>, ServerError> {
-        match self.engine {
-            EngineKind::Vllm | EngineKind::Sglang => crate::prometheus::published(&self.client),
-            _ => Ok(None),
-        }
+        if self.engine.profile().publishes_metrics { crate::prometheus::published(&self.client) } else { Ok(None) }
     }
 
     fn buffers(&mut self) -> Vec<ReportedBuffer> {
-        match self.engine {
-            EngineKind::Sglang => sglang::buffers(&self.client),
-            _ => Vec::new(),
-        }
+        (self.extras.buffers)(&self.client)
     }
 }
 

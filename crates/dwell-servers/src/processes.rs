@@ -1,4 +1,4 @@
-//! Which process serves an address of this machine, and what it started.
+//! Which process serves an address of this machine, and what it has mapped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,19 +6,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 
+use dwell_process::{process_ids, process_line};
+
 use crate::ServerError;
 
 /// State of a socket that listens, in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-
-/// A process, as the system lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProcessLine {
-    pub(crate) pid: u32,
-    pub(crate) parent: u32,
-    pub(crate) name: String,
-    pub(crate) command_line: Vec<String>,
-}
 
 /// The process of a server that runs already: the named one, or the one that listens. `None` on another machine.
 pub(crate) fn server_process(url: &str, pid: Option<u32>) -> Result<Option<u32>, ServerError> {
@@ -47,36 +40,6 @@ pub(crate) fn listening_process(url: &str) -> Result<Option<u32>, ServerError> {
         None if denied > 0 => Err(hidden(format!("permission denied for {denied} processes"))),
         None => Err(hidden("no process of this machine has the socket; it may be in a container".to_owned())),
     }
-}
-
-/// A process and everything that it started, the process first.
-pub(crate) fn tree_of(root: u32) -> Vec<ProcessLine> {
-    let all: Vec<ProcessLine> = pids().into_iter().filter_map(process_line).collect();
-    let mut tree: Vec<ProcessLine> = all.iter().filter(|line| line.pid == root).cloned().collect();
-    let mut next = 0;
-    while next < tree.len() {
-        let parent = tree[next].pid;
-        tree.extend(all.iter().filter(|line| line.parent == parent).cloned());
-        next += 1;
-    }
-    tree
-}
-
-fn pids() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn process_line(pid: u32) -> Option<ProcessLine> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and parentheses.
-    let (begin, end) = (stat.find('(')?, stat.rfind(')')?);
-    let name = stat[begin + 1..end].to_owned();
-    let parent = stat[end + 1..].split_whitespace().nth(1)?.parse().ok()?;
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|&byte| byte == 0);
-    let command_line = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    Some(ProcessLine { pid, parent, name, command_line })
 }
 
 fn addresses_of(url: &str) -> io::Result<Vec<SocketAddr>> {
@@ -156,7 +119,7 @@ fn holders_of(sockets: &BTreeSet<u64>) -> (Vec<u32>, usize) {
     let names: BTreeSet<String> = sockets.iter().map(|inode| format!("socket:[{inode}]")).collect();
     let mut holders = Vec::new();
     let mut denied = 0;
-    for pid in pids() {
+    for pid in process_ids() {
         match fs::read_dir(format!("/proc/{pid}/fd")) {
             Ok(entries) => {
                 let mut targets = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -217,18 +180,5 @@ mod tests {
         assert!(error.to_string().contains("nothing of this machine listens there"), "{error}");
         // A documentation address: of nobody.
         assert_eq!(listening_process("http://192.0.2.77:8080").unwrap(), None);
-    }
-
-    #[test]
-    fn a_tree_has_its_root_first_and_its_children_after() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let tree = tree_of(std::process::id());
-        let found = tree.iter().find(|line| line.pid == child.id()).cloned();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(tree[0].pid, std::process::id());
-        let found = found.unwrap();
-        assert_eq!(found.parent, std::process::id());
-        assert!(tree_of(child.id()).is_empty(), "an ended process has no tree");
     }
 }

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use dwell_events::engine::EngineKind;
 use dwell_events::server::ServerOptions;
+use dwell_process::process_tree;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::Interruption;
-use crate::processes::tree_of;
 use crate::{ServerError, ServerPlace};
 
 /// What programs print, in the log folder.
@@ -176,7 +176,7 @@ impl Program {
 
     /// Ends it by force, and what it started: nobody else would.
     fn kill_all(&mut self) {
-        let started = tree_of(self.pid()).into_iter().map(|line| line.pid).filter(|&pid| pid != self.pid());
+        let started = process_tree(self.pid()).into_iter().map(|line| line.pid).filter(|&pid| pid != self.pid());
         let started: Vec<u32> = started.collect();
         let _ = self.child.kill();
         self.wait();
@@ -300,8 +300,8 @@ pub(crate) fn free_port() -> Result<u16, ServerError> {
         .map_err(|source| ServerError::System { doing: "looking for a free port", source })
 }
 
-/// The given program, or the first of these names in PATH and the usual places.
-pub(crate) fn find_program(engine: EngineKind, names: &[&str], given: Option<&Path>) -> Result<PathBuf, ServerError> {
+/// The given program, or the first of the engine's names in PATH and the usual places.
+pub(crate) fn find_program(engine: EngineKind, given: Option<&Path>) -> Result<PathBuf, ServerError> {
     if let Some(program) = given {
         return usable(engine, program);
     }
@@ -310,6 +310,7 @@ pub(crate) fn find_program(engine: EngineKind, names: &[&str], given: Option<&Pa
     places.extend(
         USUAL_PLACES.map(PathBuf::from).into_iter().filter(|place| !places.contains(place)).collect::<Vec<_>>(),
     );
+    let names = engine.profile().programs;
     let found =
         names.iter().flat_map(|name| places.iter().map(move |place| place.join(name))).find(|file| is_program(file));
     found.ok_or_else(|| ServerError::NoProgram {
@@ -360,9 +361,11 @@ mod tests {
             environment: Vec::new(),
         };
         let mut program = Program::start(&command, &place).unwrap();
-        let is_asleep = |pid: u32| tree_of(pid).first().is_some_and(|line| line.command_line[0] == "sleep");
+        let is_asleep = |pid: u32| {
+            process_tree(pid).first().is_some_and(|line| line.command_line.first().is_some_and(|word| word == "sleep"))
+        };
         let child = loop {
-            match tree_of(program.pid()).get(1) {
+            match process_tree(program.pid()).get(1) {
                 Some(child) if is_asleep(child.pid) => break child.pid,
                 _ => thread::sleep(PAUSES.0),
             }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::ServerError;
 use crate::http::{HttpClient, HttpError};
+use crate::openai::{Extras, ModelCard};
 use crate::openai_config::{KvWidth, kv_bytes_per_token_of};
 
 /// The unit of its memory figures, which are rounded.
@@ -23,8 +24,11 @@ const REPORTED: [&str; 6] = [
     "disable_radix_cache",
 ];
 
+/// What SGLang says besides.
+pub(crate) const EXTRAS: Extras = Extras { add_facts, buffers };
+
 /// Adds version, settings of the cache, and what one token takes of it.
-pub(crate) fn add_facts(client: &HttpClient, facts: &mut ServerFacts) -> Result<(), ServerError> {
+fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerFacts) -> Result<(), ServerError> {
     let info = server_info(client)?;
     let text = |name: &str| info[name].as_str().map(str::to_owned);
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -50,7 +54,7 @@ pub(crate) fn add_facts(client: &HttpClient, facts: &mut ServerFacts) -> Result<
 }
 
 /// Memory that it says it uses; of several devices that share a model the first one speaks.
-pub(crate) fn buffers(client: &HttpClient) -> Vec<ReportedBuffer> {
+fn buffers(client: &HttpClient) -> Vec<ReportedBuffer> {
     let Ok(info) = server_info(client) else { return Vec::new() };
     let states = info["internal_states"].as_array().into_iter().flatten();
     states.flat_map(|state| buffers_of(&state["memory_usage"])).collect()

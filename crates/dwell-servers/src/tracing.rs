@@ -1,7 +1,9 @@
 //! Whether the recorder is at work inside a program.
 
+use dwell_process::process_tree;
+
 use crate::ServerPlace;
-use crate::processes::{maps, maps_library, tree_of};
+use crate::processes::{maps, maps_library};
 
 /// Name of ggml's library that the recorder stands before.
 const GGML_LIBRARY: &str = "libggml-base";
@@ -14,7 +16,7 @@ pub(crate) fn untraced_because(root: u32, place: &ServerPlace) -> Option<String>
         return Some("the recorder was not asked for".to_owned());
     };
     let mut tree = vec![root];
-    tree.extend(tree_of(root).iter().map(|line| line.pid).filter(|&pid| pid != root));
+    tree.extend(process_tree(root).iter().map(|line| line.pid).filter(|&pid| pid != root));
     if tree.iter().any(|pid| ring_dir.join(format!("{pid}.ring")).exists()) {
         return None;
     }

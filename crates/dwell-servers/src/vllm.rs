@@ -5,15 +5,18 @@ use serde::Deserialize;
 
 use crate::ServerError;
 use crate::http::HttpClient;
-use crate::openai::ModelCard;
+use crate::openai::{Extras, ModelCard};
 use crate::openai_config::{KvWidth, kv_bytes_per_token_of};
 use crate::prometheus::{labels_of, parse_prometheus};
 
 /// The figure whose labels are the settings of the cache.
 const CACHE_SETTINGS: &str = "vllm:cache_config_info";
 
+/// What vLLM says besides.
+pub(crate) const EXTRAS: Extras = Extras { add_facts, ..Extras::NONE };
+
 /// Adds version, settings of the cache, and what one token takes of it.
-pub(crate) fn add_facts(client: &HttpClient, card: &ModelCard, facts: &mut ServerFacts) -> Result<(), ServerError> {
+fn add_facts(client: &HttpClient, card: &ModelCard, facts: &mut ServerFacts) -> Result<(), ServerError> {
     #[derive(Deserialize)]
     struct Version {
         version: String,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use dwell_events::engine::{EngineKind, Job};
+use dwell_events::engine::{Ending, Job};
 use dwell_events::server::PROGRAM_RINGS_DIR;
 use dwell_ggml::{OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE};
 use dwell_servers::ServerPlace;
@@ -33,16 +33,14 @@ pub(crate) fn place(job: &Job, is_traced: bool) -> Result<ServerPlace, String> {
         ring_dir: is_traced.then_some(ring_dir),
         preload_library: library_beside(&program),
         observer_pid,
-        guard: guard(program, job.engine),
+        guard: guard(program, job.engine.profile().ending),
         environment: environment.map(|(name, value)| (OsString::from(name), value)).to_vec(),
     })
 }
 
-/// What is put before a program. Ollama has to be asked to end, because it leaves its runner behind when it is killed. The
-/// others start nothing, and llama-server can lock itself up when it is asked: its handler waits for a lock that the
-/// thread it interrupts may hold.
-fn guard(program: PathBuf, engine: EngineKind) -> Vec<OsString> {
-    let kills = (engine != EngineKind::Ollama).then(|| GUARD_KILLS.into());
+/// What is put before a program.
+fn guard(program: PathBuf, ending: Ending) -> Vec<OsString> {
+    let kills = (ending == Ending::Killed).then(|| GUARD_KILLS.into());
     [program.into_os_string(), GUARD_COMMAND.into()].into_iter().chain(kills).chain(["--".into()]).collect()
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "config")]
     pub(crate) resume: bool,
     /// Engine that runs the model.
-    #[arg(long, value_parser = one_of(EngineKind::NAMES, EngineKind::from_name), default_value = "llama_cpp")]
+    #[arg(long, value_parser = one_of(EngineKind::PROMPTED, EngineKind::from_name), default_value = "llama_cpp")]
     pub(crate) engine: EngineKind,
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,

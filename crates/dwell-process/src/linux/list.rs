@@ -6,10 +6,11 @@ use super::parse;
 use crate::error::ProcessError;
 use crate::find::FoundProcess;
 use crate::relation::Relation;
+use crate::tree::ProcessLine;
 
 /// Every process that can be seen, with its parent.
-pub(super) fn relations() -> Vec<Relation> {
-    pids().into_iter().flatten().filter_map(|pid| Some(Relation { pid, parent: parent(pid)? })).collect()
+pub(crate) fn relations() -> Vec<Relation> {
+    ids().into_iter().filter_map(|pid| Some(Relation { pid, parent: parent(pid)? })).collect()
 }
 
 /// The parents of this process, nearest first.
@@ -25,10 +26,29 @@ pub(crate) fn list() -> Result<Vec<FoundProcess>, ProcessError> {
 }
 
 fn describe(pid: u32) -> Option<FoundProcess> {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|words| !words.is_empty())?;
+    let command_line = words(pid);
+    (!command_line.is_empty()).then_some(())?;
+    Some(FoundProcess { pid, name: name(pid)?, command_line: command_line.join(" ") })
+}
+
+/// What the system says of one process.
+pub(crate) fn line(pid: u32) -> Option<ProcessLine> {
+    Some(ProcessLine { pid, parent: parent(pid)?, name: name(pid)?, command_line: words(pid) })
+}
+
+/// The command line of a process; empty if it has none, or is gone.
+fn words(pid: u32) -> Vec<String> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    if words.is_empty() {
+        return Vec::new();
+    }
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|&byte| byte == 0);
-    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
-    Some(FoundProcess { pid, name: name(pid)?, command_line: words.join(" ") })
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Ids of all processes that can be seen.
+pub(crate) fn ids() -> Vec<u32> {
+    pids().unwrap_or_default()
 }
 
 /// Short name of a process.

@@ -15,7 +15,7 @@ use cgroup::Cgroups;
 use gpu::Gpu;
 
 pub use gpu::gpu_support;
-pub(crate) use list::{list, name, parents_of_this_process};
+pub(crate) use list::{ids, line, list, name, parents_of_this_process, relations};
 pub(crate) use newcomers::Newcomers;
 pub use own_peak::own_peak_rss_bytes;
 pub(crate) use target::{Sampled, Target};

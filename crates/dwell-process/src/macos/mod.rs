@@ -8,6 +8,7 @@ use crate::error::ProcessError;
 use crate::find::FoundProcess;
 use crate::gpu_support::GpuSupport;
 use crate::relation::Relation;
+use crate::tree::ProcessLine;
 
 pub(crate) use target::{Sampled, Target};
 
@@ -42,7 +43,7 @@ impl Newcomers {
 
     pub(crate) fn look(&mut self, reader: &mut Reader) -> Vec<Relation> {
         reader.begin_sample(std::iter::empty());
-        relations(&reader.system)
+        relations_in(&reader.system)
     }
 
     /// They are anyway.
@@ -52,7 +53,35 @@ impl Newcomers {
     pub(crate) fn look_again_at(&mut self, _pid: u32) {}
 }
 
-fn relations(system: &System) -> Vec<Relation> {
+/// Every process that can be seen, with its parent.
+pub(crate) fn relations() -> Vec<Relation> {
+    relations_in(&all(ProcessRefreshKind::nothing()))
+}
+
+/// Ids of all processes that can be seen.
+pub(crate) fn ids() -> Vec<u32> {
+    all(ProcessRefreshKind::nothing()).processes().keys().map(|pid| pid.as_u32()).collect()
+}
+
+/// What the system says of one process.
+pub(crate) fn line(pid: u32) -> Option<ProcessLine> {
+    let system = all(ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always));
+    let process = system.process(Pid::from_u32(pid))?;
+    Some(ProcessLine {
+        pid,
+        parent: process.parent()?.as_u32(),
+        name: process.name().to_string_lossy().into_owned(),
+        command_line: process.cmd().iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    })
+}
+
+fn all(kind: ProcessRefreshKind) -> System {
+    let mut system = System::new();
+    system.refresh_processes_specifics(ProcessesToUpdate::All, true, kind);
+    system
+}
+
+fn relations_in(system: &System) -> Vec<Relation> {
     let relation = |(pid, process): (&Pid, &sysinfo::Process)| {
         Some(Relation { pid: pid.as_u32(), parent: process.parent()?.as_u32() })
     };
@@ -61,18 +90,14 @@ fn relations(system: &System) -> Vec<Relation> {
 
 /// The parents of this process, nearest first.
 pub(crate) fn parents_of_this_process() -> Vec<u32> {
-    let mut system = System::new();
-    system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing());
-    let relations = relations(&system);
+    let relations = relations();
     let parent = |pid: u32| relations.iter().find(|relation| relation.pid == pid).map(|relation| relation.parent);
     std::iter::successors(parent(std::process::id()), |&pid| parent(pid)).take_while(|&pid| pid > 0).collect()
 }
 
 /// Every program that can be seen.
 pub(crate) fn list() -> Result<Vec<FoundProcess>, ProcessError> {
-    let mut system = System::new();
-    let kind = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always);
-    system.refresh_processes_specifics(ProcessesToUpdate::All, true, kind);
+    let system = all(ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always));
     let describe = |(pid, process): (&Pid, &sysinfo::Process)| FoundProcess {
         pid: pid.as_u32(),
         name: process.name().to_string_lossy().into_owned(),

@@ -158,14 +158,8 @@ impl Hint for HttpError {
 
 /// How the server of an engine is usually started.
 fn start_hints(engine: EngineKind) -> Vec<String> {
-    let start = match engine {
-        EngineKind::Ollama => "ollama serve",
-        EngineKind::Vllm => "vllm serve MODEL",
-        EngineKind::Sglang => "python -m sglang.launch_server --model-path MODEL",
-        EngineKind::LlamaServer => "llama-server -m MODEL.gguf",
-        EngineKind::LlamaCpp | EngineKind::LlamaCli | EngineKind::OpenAi => return vec![check_address_hint()],
-    };
-    vec![format!("start it: {start}"), check_address_hint()]
+    let start = engine.profile().start_command.map(|command| format!("start it: {command}"));
+    start.into_iter().chain([check_address_hint()]).collect()
 }
 
 fn check_address_hint() -> String {

@@ -11,7 +11,6 @@ use crate::llama_help::LlamaProgram;
 use crate::model_file::check_model_file;
 use crate::program::{Program, ProgramCommand, Readiness, find_program, free_port, ready_within, wait_until_ready};
 
-const NAMES: [&str; 1] = ["llama-server"];
 /// How often another port is tried when somebody took the one that was free.
 const PORTS_TRIED: usize = 5;
 /// What the server says when it cannot have its port.
@@ -22,7 +21,7 @@ impl LlamaServer {
     pub(super) fn launch(&mut self) -> Result<(), ServerError> {
         check_model_file(&self.setup.options.model)?;
         let given = self.setup.server.program.as_deref();
-        let path = find_program(EngineKind::LlamaServer, &NAMES, given)?;
+        let path = find_program(EngineKind::LlamaServer, given)?;
         let llama = LlamaProgram::ask(EngineKind::LlamaServer, path, &self.interruption)?;
         let port = free_port()?;
         let command = ProgramCommand {

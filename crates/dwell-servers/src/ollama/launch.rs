@@ -31,7 +31,7 @@ pub(super) fn command(
     let arguments = ["serve"].into_iter().chain(server.arguments.iter().map(String::as_str));
     Ok(ProgramCommand {
         engine: ENGINE,
-        program: find_program(ENGINE, &["ollama"], server.program.as_deref())?,
+        program: find_program(ENGINE, server.program.as_deref())?,
         arguments: arguments.map(OsString::from).collect(),
         environment: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
     })

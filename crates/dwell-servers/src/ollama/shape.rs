@@ -1,9 +1,9 @@
 //! What one token takes of the cache, by what Ollama says of a model and of its runner.
 
 use dwell_events::engine::KvType;
+use dwell_process::ProcessLine;
 
 use super::api::Shown;
-use crate::processes::ProcessLine;
 
 /// Options of the runner that name the type of the keys, and of the values; the last one names both.
 const KEY_TYPE: [&str; 3] = ["--cache-type-k", "-ctk", "--kv-cache-type"];

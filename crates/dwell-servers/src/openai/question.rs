@@ -22,11 +22,7 @@ pub(super) struct Dialect {
 impl Dialect {
     /// What a server of this kind speaks, until it says otherwise.
     pub(super) fn of(engine: EngineKind) -> Self {
-        Self {
-            has_new_limit: false,
-            has_stream_options: true,
-            has_token_ids: matches!(engine, EngineKind::Vllm | EngineKind::Sglang),
-        }
+        Self { has_new_limit: false, has_stream_options: true, has_token_ids: engine.profile().reports_token_ids }
     }
 
     /// Takes a refusal to heart; true if the question will be another one.

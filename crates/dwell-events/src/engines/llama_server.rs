@@ -1,0 +1,17 @@
+//! `llama-server`, the HTTP server of llama.cpp.
+
+use super::profile::{EngineProfile, ModelSource, Reach};
+
+pub(super) const PROFILE: EngineProfile = EngineProfile {
+    about: "an unmodified llama-server",
+    reach: Reach::StartedOrJoined,
+    model: ModelSource::FileUnlessJoined,
+    programs: &["llama-server"],
+    port: Some(8080),
+    start_command: Some("llama-server -m MODEL.gguf"),
+    publishes_metrics: true,
+    reports_token_ids: true,
+    counts_tokens: true,
+    answers_side_by_side: true,
+    ..EngineProfile::LLAMA_PROGRAM
+};
