@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use dwell_analysis::memory::{
-    KvTheory, MemoryAt, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, RequestSpan, StartFacts, TokenTimes,
-    Weights,
+    KvTheory, MemoryAt, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes, Weights,
 };
 use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
@@ -117,19 +116,11 @@ pub(crate) fn memory_report(
     let outcome = &labelled.outcome;
     let server = outcome.server.as_ref();
     let model = model_file(&record.request, server);
-    let phases: Vec<_> = labelled.phases.iter().map(|span| (span.phase, span.begin_ns, span.end_ns)).collect();
-    let span = |request: &dwell_label::RequestSpan| RequestSpan {
-        begin_ns: request.begin_ns,
-        first_token_ns: request.first_token_ns,
-        end_ns: request.end_ns,
-        timings: request.timings,
-    };
-    let requests: Vec<RequestSpan> = outcome.requests.iter().map(span).collect();
     MemoryReport::of(&MemoryInputs {
         series,
         tokens,
-        phases: &phases,
-        requests: &requests,
+        phases: &labelled.phases,
+        requests: &outcome.requests,
         buffers: &outcome.buffers,
         weights: model
             .as_ref()

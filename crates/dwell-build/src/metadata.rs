@@ -6,12 +6,12 @@ use dwell_analysis::MetricsReport;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
-use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, LoadedModel, TimeResolution};
-use dwell_events::server::{RequestTimings, ServerFacts};
+use dwell_events::server::ServerFacts;
+use dwell_events::{LossKind, PhaseSpan, RequestSpan};
 use dwell_host::{Baseline, HostFacts, SensorSummary};
 use dwell_kv_events::{KV_EVENTS_COLLECTOR, KvBlocksReport};
-use dwell_label::{Labelled, PhaseSpan, RequestSpan};
+use dwell_label::Labelled;
 use dwell_metadata::{BuildOptions, ExperimentRun, Fallback, Generation, ObserverEffect, PageCache, RunRecord};
 use dwell_store::{ClockAnchor, RunDir, utc_text};
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub struct Metadata {
     /// What a server said of itself.
     pub server: Option<ServerFacts>,
     /// Requests to a server.
-    pub requests: Vec<RequestFacts>,
+    pub requests: Vec<RequestSpan>,
     /// In which state the model was to be when the run began.
     pub start: &'static str,
     /// How much of the model's file was in the page cache when the run began.
@@ -61,7 +61,7 @@ pub struct Metadata {
     /// What was loaded; missing if loading failed.
     pub model: Option<LoadedModel>,
     /// Phases with their first and last moment.
-    pub phases: Vec<PhaseTimes>,
+    pub phases: Vec<PhaseSpan>,
     /// Tokens and speed; missing if the worker did not finish.
     pub generation: Option<Generation>,
     /// Why sequences ended.
@@ -108,40 +108,6 @@ pub struct Telemetry {
     pub baseline: Option<Baseline>,
     /// Meanwhile; none if the observer was killed.
     pub sensors: Option<SensorSummary>,
-}
-
-/// A phase.
-#[derive(Clone, Debug, Serialize)]
-pub struct PhaseTimes {
-    /// Its name.
-    pub phase: &'static str,
-    /// First moment.
-    pub begin_ns: u64,
-    /// Last moment.
-    pub end_ns: u64,
-}
-
-/// A request to a server.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RequestFacts {
-    /// Sequence that it continued.
-    pub sequence: i32,
-    /// When it was sent.
-    pub begin_ns: u64,
-    /// When its first token arrived.
-    pub first_token_ns: Option<u64>,
-    /// When its answer was whole.
-    pub end_ns: Option<u64>,
-    /// What the server says of it.
-    #[serde(flatten)]
-    pub timings: RequestTimings,
-}
-
-impl RequestFacts {
-    fn of(span: &RequestSpan) -> Self {
-        let RequestSpan { sequence, begin_ns, first_token_ns, end_ns, timings } = *span;
-        Self { sequence, begin_ns, first_token_ns, end_ns, timings }
-    }
 }
 
 /// Why a sequence ended.
@@ -192,7 +158,7 @@ impl Metadata {
             host: record.host.clone(),
             engine: request.job.engine.name(),
             server: outcome.server.clone(),
-            requests: outcome.requests.iter().map(RequestFacts::of).collect(),
+            requests: outcome.requests.clone(),
             start: request.job.server.start.name(),
             page_cache: record.page_cache,
             kv_blocks: built.kv_blocks.clone(),
@@ -200,7 +166,7 @@ impl Metadata {
             options: request.job.options.clone(),
             actions: request.job.actions.clone(),
             model: outcome.model.clone(),
-            phases: labelled.phases.iter().map(PhaseTimes::of).collect(),
+            phases: labelled.phases.clone(),
             generation,
             stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
             tables: table_facts(table_rows, trace_basis(record, labelled), built.kv_blocks.is_some()),
@@ -219,12 +185,6 @@ impl Metadata {
             graph_computations: labelled.steps,
             failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),
         }
-    }
-}
-
-impl PhaseTimes {
-    fn of(span: &PhaseSpan) -> Self {
-        Self { phase: span.phase.name(), begin_ns: span.begin_ns, end_ns: span.end_ns }
     }
 }
 

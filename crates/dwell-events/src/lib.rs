@@ -20,6 +20,7 @@ mod run_kind;
 pub mod schema;
 pub mod server;
 mod settings;
+mod timeline;
 
 pub use about::About;
 pub use clock::ClockAnchor;
@@ -29,6 +30,7 @@ pub use phase::Phase;
 pub use region::{OpType, RegionType};
 pub use run_kind::RunKind;
 pub use settings::{Compression, Definitions, Metric, UnknownPolicy};
+pub use timeline::{PhaseSpan, RequestSpan};
 
 /// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
 ///

@@ -1,13 +1,13 @@
 //! What a labeller is given besides frames, and what it gives.
 
-use dwell_events::Phase;
 use dwell_events::engine::{LoadedModel, StopReason};
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::TraceBuilder;
-use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts};
+use dwell_events::server::{ReportedBuffer, ServerFacts};
+use dwell_events::{PhaseSpan, RequestSpan};
 use dwell_ggml::wire::Hello;
 
 /// A tensor of the model file, to tell where mapped weights come from.
@@ -17,32 +17,6 @@ pub struct FileTensor {
     pub name: String,
     /// First byte in the file.
     pub file_offset: u64,
-}
-
-/// When a phase was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhaseSpan {
-    /// The phase.
-    pub phase: Phase,
-    /// Its first moment.
-    pub begin_ns: u64,
-    /// Its last moment.
-    pub end_ns: u64,
-}
-
-/// A request to a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestSpan {
-    /// Sequence that it continued.
-    pub sequence: i32,
-    /// When it was sent.
-    pub begin_ns: u64,
-    /// When its first token arrived; none if none did.
-    pub first_token_ns: Option<u64>,
-    /// When its answer was whole; none if it never was.
-    pub end_ns: Option<u64>,
-    /// What the server says of it.
-    pub timings: RequestTimings,
 }
 
 /// How the engine ended.

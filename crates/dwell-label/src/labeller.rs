@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use dwell_events::engine::EngineEvent;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::server::RequestTimings;
-use dwell_events::{LossKind, OpType, Phase, RegionType};
+use dwell_events::{LossKind, OpType, Phase, PhaseSpan, RegionType, RequestSpan};
 use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::compiled::{CompiledGraph, compile};
 use crate::expand::{Expansion, StepFacts};
 use crate::kv::KvCaches;
-use crate::labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan, RequestSpan, ServerFigure};
+use crate::labelled::{FileTensor, Labelled, Outcome, Output, ServerFigure};
 use crate::loss_count::LossCount;
 use crate::regions::Regions;
 use crate::rule_stage::{RuleStage, emit};

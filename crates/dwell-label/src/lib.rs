@@ -30,6 +30,6 @@ mod token_log;
 mod touch;
 mod unreported_steps;
 
-pub use labelled::{FileTensor, Labelled, Outcome, Output, PhaseSpan, RequestSpan, ServerFigure};
+pub use labelled::{FileTensor, Labelled, Outcome, Output, ServerFigure};
 pub use labeller::Labeller;
 pub use rules::{RuleLabeller, RuleSet, RulesError, UnknownPolicy, UnlabelledAccess};

@@ -1,7 +1,7 @@
 //! What a report on memory is made from.
 
-use dwell_events::Phase;
-use dwell_events::server::{ReportedBuffer, RequestTimings, StartKind};
+use dwell_events::server::{ReportedBuffer, StartKind};
+use dwell_events::{Phase, PhaseSpan, RequestSpan};
 use serde::{Deserialize, Serialize};
 
 use super::{MemoryBasis, MemorySeries, TokenTimes};
@@ -14,7 +14,7 @@ pub struct MemoryInputs<'a> {
     /// Its tokens.
     pub tokens: &'a TokenTimes,
     /// Phases with their first and last moment.
-    pub phases: &'a [(Phase, u64, u64)],
+    pub phases: &'a [PhaseSpan],
     /// Requests to a server.
     pub requests: &'a [RequestSpan],
     /// Buffers that the runtime says it allocated.
@@ -31,23 +31,10 @@ pub struct MemoryInputs<'a> {
     pub is_traced: bool,
 }
 
-/// A request to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestSpan {
-    /// When it was sent.
-    pub begin_ns: u64,
-    /// When its first token arrived; none if none did.
-    pub first_token_ns: Option<u64>,
-    /// When its answer had ended; none if it did not.
-    pub end_ns: Option<u64>,
-    /// What the server says of it.
-    pub timings: RequestTimings,
-}
-
-impl RequestSpan {
-    /// Tokens of its prompt that were computed rather than found in the cache.
-    pub(super) fn computed_prompt_tokens(&self) -> Option<u64> {
-        Some(self.timings.prompt_tokens?.saturating_sub(self.timings.cached_tokens.unwrap_or(0)))
+impl MemoryInputs<'_> {
+    /// The span of a phase that the run came to.
+    pub(super) fn phase(&self, wanted: Phase) -> Option<&PhaseSpan> {
+        self.phases.iter().find(|span| span.phase == wanted)
     }
 }
 

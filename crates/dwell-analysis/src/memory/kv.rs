@@ -1,10 +1,11 @@
 //! The KV cache: what it takes by theory, what was measured, and how much of it was used.
 
+use dwell_events::RequestSpan;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use serde::{Deserialize, Serialize};
 
 use super::growth::Growth;
-use super::inputs::{MemoryInputs, RequestSpan};
+use super::inputs::MemoryInputs;
 use super::regression::{Point, robust_line};
 use super::verdict::{Verdict, VerdictKind};
 use super::{MemoryBasis, TokenTimes};

@@ -138,8 +138,8 @@ fn presence(inputs: &MemoryInputs<'_>, memory: &Series) -> KvPresence {
 
 /// The sample of the median total between the first and the last token; without one there, of the generation.
 fn steady_moment(inputs: &MemoryInputs<'_>, totals: &Series) -> Option<(u64, u64)> {
-    let generation = inputs.phases.iter().find(|(phase, ..)| *phase == Phase::Generation);
-    let spans = [inputs.tokens.span(), generation.map(|&(_, begin_ns, end_ns)| (begin_ns, end_ns))];
+    let generation = inputs.phase(Phase::Generation).map(|span| (span.begin_ns, span.end_ns));
+    let spans = [inputs.tokens.span(), generation];
     let samples = spans.into_iter().flatten().map(|(from_ns, to_ns)| totals.between(from_ns, to_ns));
     let mut samples = samples.into_iter().find(|samples| !samples.is_empty())?.to_vec();
     let middle = (samples.len() - 1) / 2;

@@ -1,9 +1,9 @@
 //! The times of a run: loading apart from generating, and what client and server each saw.
 
-use dwell_events::Phase;
+use dwell_events::{Phase, PhaseSpan, RequestSpan};
 use serde::{Deserialize, Serialize};
 
-use super::inputs::{MemoryInputs, RequestSpan};
+use super::inputs::MemoryInputs;
 use super::regression::median;
 use super::token_times::Answer;
 
@@ -41,15 +41,12 @@ pub struct RunTimings {
 
 impl RunTimings {
     pub(super) fn of(inputs: &MemoryInputs<'_>) -> Self {
-        let phase = |wanted: Phase| {
-            let found = inputs.phases.iter().find(|(phase, ..)| *phase == wanted)?;
-            Some(found.2.saturating_sub(found.1))
-        };
+        let phase_ns = |wanted: Phase| inputs.phase(wanted).map(PhaseSpan::duration_ns);
         let mut waits: Vec<f64> = first_token_waits(inputs).iter().map(|(wait_ns, _)| *wait_ns as f64).collect();
         let mut intervals: Vec<f64> = inputs.tokens.intervals_ns().iter().map(|&interval| interval as f64).collect();
         Self {
-            load_ns: phase(Phase::WeightLoad),
-            generation_ns: phase(Phase::Generation),
+            load_ns: phase_ns(Phase::WeightLoad),
+            generation_ns: phase_ns(Phase::Generation),
             time_to_first_token_ns: median(&mut waits),
             inter_token_p50_ns: median(&mut intervals),
             inter_token_p99_ns: high_quantile(&mut intervals),
@@ -69,7 +66,7 @@ fn high_quantile(values: &mut [f64]) -> Option<f64> {
 /// Time from each request to its first token, and the tokens of its prompt that were computed.
 fn first_token_waits(inputs: &MemoryInputs<'_>) -> Vec<(u64, Option<u64>)> {
     if inputs.requests.is_empty() {
-        let begin = inputs.phases.iter().find(|(phase, ..)| *phase == Phase::Generation).map(|found| found.1);
+        let begin = inputs.phase(Phase::Generation).map(|span| span.begin_ns);
         let first = inputs.tokens.answers().first();
         let before = |answer: &Answer| {
             let prompts = inputs.tokens.prompts().iter().filter(|(time_ns, _)| *time_ns <= answer.first_ns);

@@ -1,9 +1,9 @@
 //! Runs whose memory is a formula.
 
 use dwell_analysis::memory::{KvTheory, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
-use dwell_events::Phase;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::TokenRow;
+use dwell_events::{Phase, PhaseSpan};
 
 pub const MS: u64 = 1_000_000;
 pub const MIB: u64 = 1 << 20;
@@ -16,7 +16,7 @@ pub const TOKEN_NS: u64 = 10 * MS;
 pub struct Lab {
     pub tokens: TokenTimes,
     pub series: MemorySeries,
-    pub phases: Vec<(Phase, u64, u64)>,
+    pub phases: Vec<PhaseSpan>,
 }
 
 impl Lab {
@@ -31,8 +31,8 @@ impl Lab {
             tokens: times_of(rows),
             series: series_of(times.map(sample)),
             phases: vec![
-                (Phase::WeightLoad, BEGIN_NS - 900 * MS, BEGIN_NS - 400 * MS),
-                (Phase::Generation, BEGIN_NS - 400 * MS, end_ns),
+                PhaseSpan { phase: Phase::WeightLoad, begin_ns: BEGIN_NS - 900 * MS, end_ns: BEGIN_NS - 400 * MS },
+                PhaseSpan { phase: Phase::Generation, begin_ns: BEGIN_NS - 400 * MS, end_ns },
             ],
         }
     }

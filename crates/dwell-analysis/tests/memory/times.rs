@@ -1,4 +1,5 @@
-use dwell_analysis::memory::{MemoryInputs, MemoryReport, RequestSpan, RunTimings, StartFacts};
+use dwell_analysis::memory::{MemoryInputs, MemoryReport, RunTimings, StartFacts};
+use dwell_events::RequestSpan;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::{RequestTimings, StartKind};
 
@@ -39,6 +40,7 @@ fn what_the_server_says_stands_beside_what_arrived() {
         ..RequestTimings::default()
     };
     let request = |begin_ns: u64, wait_ns: u64| RequestSpan {
+        sequence: 0,
         begin_ns: begin_ns - wait_ns,
         first_token_ns: Some(begin_ns),
         end_ns: Some(begin_ns + 200 * MS),
