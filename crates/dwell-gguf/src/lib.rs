@@ -9,7 +9,6 @@
 mod cursor;
 mod error;
 mod ggml_type;
-mod half_float;
 mod info;
 mod info_report;
 mod make;

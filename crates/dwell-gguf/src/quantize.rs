@@ -1,7 +1,8 @@
 //! Turning rows of floats into the blocks of a tensor type.
 
+use half::f16;
+
 use crate::WeightType;
-use crate::half_float::f16_bits;
 
 const SMALL_BLOCK: usize = 32;
 const SUPER_BLOCK: usize = 256;
@@ -21,7 +22,7 @@ pub(crate) fn append_row(weight_type: WeightType, row: &[f32], out: &mut Vec<u8>
 }
 
 fn append_half(value: f32, out: &mut Vec<u8>) {
-    out.extend(f16_bits(value).to_le_bytes());
+    out.extend(f16::from_f32(value).to_le_bytes());
 }
 
 fn inverse(scale: f32) -> f32 {
@@ -122,7 +123,6 @@ fn range(block: &[f32]) -> (f32, f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::half_float::f16_value;
     use crate::random::SplitMix64;
 
     fn weights(count: usize) -> Vec<f32> {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn half(bytes: &[u8]) -> f32 {
-        f16_value(u16::from_le_bytes([bytes[0], bytes[1]]))
+        f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
     }
 
     fn nibble(bytes: &[u8], position: usize, half_block: usize) -> f32 {
@@ -165,6 +165,20 @@ mod tests {
                 half(bytes) * f32::from(scale) * quant - half(&bytes[2..]) * f32::from(depth)
             }
         }
+    }
+
+    #[test]
+    fn a_half_is_the_nearest_and_a_tie_goes_to_the_even_one() {
+        let bits_of = |value: f32| u16::from_le_bytes(encode(WeightType::F16, &[value]).try_into().unwrap());
+        for bits in 0..0x7bff_u16 {
+            let (low, high) = (f16::from_bits(bits).to_f32(), f16::from_bits(bits + 1).to_f32());
+            let middle = low + (high - low) / 2.0;
+            let even = if bits % 2 == 0 { bits } else { bits + 1 };
+            assert_eq!((bits_of(low), bits_of(middle)), (bits, even), "{middle}");
+            assert_eq!(bits_of(f32::from_bits(middle.to_bits() - 1)), bits, "below {middle}");
+            assert_eq!(bits_of(f32::from_bits(middle.to_bits() + 1)), bits + 1, "above {middle}");
+        }
+        assert_eq!([65_519.9, 65_520.0, f32::NEG_INFINITY].map(bits_of), [0x7bff, 0x7c00, 0xfc00]);
     }
 
     #[test]
