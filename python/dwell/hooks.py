@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import EllipsisType
 from typing import Any
 
 import torch
 from torch import nn
 
+from dwell import _core
 from dwell.architectures import EXPERTS, UNKNOWN, blocks_of, family_of, head_of, named_parts, unwrapped
 from dwell.config import HookConfig, HookGranularity, InstrumentationConfig
 from dwell.errors import UsageError
 
-__all__ = ["HookConfig", "HookGranularity", "Index", "Target", "parse_slice", "select_modules", "tensors_of"]
+__all__ = ["HookConfig", "HookGranularity", "Index", "Target", "select_modules", "tensors_of"]
 
 Index = tuple[int | slice | EllipsisType | None, ...]
 
@@ -41,8 +41,9 @@ def select_modules(model: nn.Module, config: InstrumentationConfig) -> list[Targ
     modules = dict(named_parts(model))
     everywhere = dict(named_parts(model, remove_duplicate=False))
     if config.targets is not None:
-        names = [name for name in modules if any(fnmatchcase(name, glob) for glob in config.targets)]
-        missing = [glob for glob in config.targets if not any(fnmatchcase(name, glob) for name in modules)]
+        named = {glob: set(_core.matching(glob, list(modules))) for glob in config.targets}
+        names = [name for name in modules if any(name in found for found in named.values())]
+        missing = [glob for glob, found in named.items() if not found]
         if missing:
             raise UsageError(
                 f"targets {missing}, and no module of {type(model).__name__} has such a name", _name_hints(modules)
@@ -158,30 +159,10 @@ def _walk(suffix: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield from _walk(f"{suffix}.{field.name}", getattr(value, field.name, None))
 
 
-def parse_slice(text: str) -> Index:
-    """What stands between brackets, as an index: `":, -1, ::4"`."""
-    return tuple(_index_part(part.strip(), text) for part in text.split(","))
-
-
-def _index_part(part: str, text: str) -> int | slice | EllipsisType:
-    if part == "...":
-        return ...
-    try:
-        if ":" not in part:
-            return int(part)
-        bounds = [int(bound) if bound.strip() else None for bound in part.split(":")]
-        if len(bounds) > 3 or (len(bounds) == 3 and bounds[2] is not None and bounds[2] <= 0):
-            raise ValueError
-        return slice(*bounds)
-    except ValueError:
-        hints = ['numbers, `a:b`, `::step` above 0 and `...`, with commas between, as in ":, -1, ::4"']
-        raise UsageError(f"the slice {text!r}: {part!r} selects nothing", hints) from None
-
-
 def index_of(config: InstrumentationConfig) -> Index | None:
     """What is kept of each tensor; `None` for all."""
     if config.slice is not None:
-        return parse_slice(config.slice)
+        return _core.parse_slice(config.slice)
     if config.granularity is HookGranularity.SAMPLED_SLICES and config.sampling_rate < 1.0:
         return (..., slice(None, None, max(1, round(1 / config.sampling_rate))))
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from os import PathLike, fspath
 from os.path import exists, samefile
 from types import TracebackType
@@ -176,7 +175,7 @@ class TensorFile(Sequence[Tensor]):
     def select(self, name: str = "*", *, step: int | None = None, layer: int | None = None) -> list[Tensor]:
         """The tensors whose name is, or matches the glob, `name`; of one step or layer if given."""
         names = self._file.names()
-        chosen = [name] if name in names else [one for one in names if fnmatchcase(one, name)]
+        chosen = [name] if name in names else _core.matching(name, names)
         places = sorted(place for one in chosen for place in self._file.find(one, step))
         found = (Tensor(self._file, place) for place in places)
         return [tensor for tensor in found if layer is None or tensor.layer == layer]

@@ -2,6 +2,7 @@ use dwell_codec::UnknownCodec;
 use dwell_events::Hint;
 use dwell_tensors::TensorsError;
 
+use crate::glob::UnreadableGlob;
 use crate::group::Group;
 
 /// Why tensors could not be captured.
@@ -25,13 +26,8 @@ pub enum CaptureError {
     EveryIsZero,
 
     /// A pattern cannot be read.
-    #[error("reading the pattern {pattern:?} found {reason}")]
-    BadPattern {
-        /// What was asked for.
-        pattern: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Glob(#[from] UnreadableGlob),
 
     /// No tensor has such a name.
     #[error("choosing tensors found none in the model's graph that {pattern:?} names")]
@@ -124,7 +120,7 @@ impl Hint for CaptureError {
             Self::Codec(error) => error.hints(),
             Self::NothingWanted => vec![format!("--tensors {}, or a glob on a name", Group::NAMES.join(","))],
             Self::EveryIsZero => one("--every 1 for every step"),
-            Self::BadPattern { .. } => one("`*` stands for any letters, `?` for one, `[a-c]` for one of some"),
+            Self::Glob(error) => error.hints(),
             Self::NoMatch { close, .. } => {
                 let close = close.iter().map(|name| format!("--tensors '{name}'"));
                 close.chain([LIST_HINT.to_owned()]).collect()

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use dwell_tensors::DType;
-use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
 use crate::CaptureError;
+use crate::glob::{NameGlob, UnreadableGlob};
 use crate::group::Group;
 use crate::layers::Layers;
 use crate::listed::{Length, ListedTensor};
@@ -62,9 +62,9 @@ pub(crate) struct Choice {
 }
 
 /// A group or a glob.
-enum Pattern<'a> {
+enum Pattern {
     Group(Group),
-    Glob { text: &'a str, matcher: Box<GlobMatcher> },
+    Glob(Box<NameGlob>),
 }
 
 impl Selection {
@@ -86,7 +86,7 @@ impl Selection {
         is_phase && step.is_multiple_of(self.every)
     }
 
-    fn patterns(&self) -> Result<Vec<Pattern<'_>>, CaptureError> {
+    fn patterns(&self) -> Result<Vec<Pattern>, CaptureError> {
         if self.tensors.is_empty() {
             return Err(CaptureError::NothingWanted);
         }
@@ -130,33 +130,30 @@ impl Selection {
     }
 }
 
-fn pattern(text: &str) -> Result<Pattern<'_>, CaptureError> {
+fn pattern(text: &str) -> Result<Pattern, CaptureError> {
     if let Some(group) = Group::from_name(text) {
         return Ok(Pattern::Group(group));
     }
-    let bad = |reason: String| CaptureError::BadPattern { pattern: text.to_owned(), reason };
     if text.trim().is_empty() {
-        return Err(bad("no letters".to_owned()));
+        return Err(UnreadableGlob { pattern: text.to_owned(), reason: "no letters".to_owned() }.into());
     }
-    let glob = GlobBuilder::new(text).build().map_err(|error| bad(error.kind().to_string()))?;
-    Ok(Pattern::Glob { text, matcher: Box::new(glob.compile_matcher()) })
+    Ok(Pattern::Glob(Box::new(NameGlob::new(text)?)))
 }
 
-impl Pattern<'_> {
+impl Pattern {
     fn matches<'t>(&self, listed: &'t [ListedTensor]) -> Result<Vec<&'t ListedTensor>, CaptureError> {
         let is_match = |tensor: &&ListedTensor| match self {
             Pattern::Group(group) => tensor.group == Some(*group),
             // Views that nobody named repeat what a named tensor holds; who wants them has to say so.
-            Pattern::Glob { text, matcher } => {
-                (!tensor.is_plain_view || text.contains('(')) && matcher.is_match(&tensor.name)
-            }
+            Pattern::Glob(glob) => (!tensor.is_plain_view || glob.text().contains('(')) && glob.is_match(&tensor.name),
         };
         let found: Vec<_> = listed.iter().filter(is_match).collect();
         match self {
             _ if !found.is_empty() => Ok(found),
             Pattern::Group(group) => Err(CaptureError::NoGroup { group: *group }),
-            Pattern::Glob { text, .. } => {
-                Err(CaptureError::NoMatch { pattern: (*text).to_owned(), close: close_names(text, listed) })
+            Pattern::Glob(glob) => {
+                let pattern = glob.text().to_owned();
+                Err(CaptureError::NoMatch { close: close_names(&pattern, listed), pattern })
             }
         }
     }

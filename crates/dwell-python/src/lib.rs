@@ -1,7 +1,8 @@
 //! The compiled part of the Python package `dwell`: the module `dwell._core`.
 //!
 //! It hands tensors from Python's memory to a `TensorStream` and gives those of a `TensorFile` back. What a model is,
-//! which modules are captured and when is decided in Python; here is what costs time.
+//! which modules are captured and when is decided in Python; here is what costs time, and what the command line has
+//! too: codecs, slices and globs are read by the same code.
 
 mod comparison;
 mod cuda;
@@ -11,6 +12,7 @@ mod gpu_kernel;
 mod intake;
 mod options;
 mod ring;
+mod selection;
 mod stream;
 mod transfer;
 
@@ -28,6 +30,8 @@ mod core {
     use crate::file::File;
     #[pymodule_export]
     use crate::ring::Ring;
+    #[pymodule_export]
+    use crate::selection::{matching, parse_slice};
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use dwell_capture::NameGlob;
 use dwell_tensors::{
     FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream,
     reencode, to_packets,
 };
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Serialize;
 
 use super::tensors;
@@ -78,7 +78,7 @@ fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
 
 pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
     refuse_itself(&args.file, &args.output)?;
-    let names = patterns(&args.name)?;
+    let names = args.name.iter().map(|name| NameGlob::new(name)).collect::<Result<Vec<_>, _>>().map_err(hinted)?;
     let file = tensors::open(&args.file)?;
     let is_chosen = |entry: &PacketEntry| is_chosen(&file, entry, &names, &args.step);
     if !file.packets().is_empty() && !file.packets().iter().any(is_chosen) {
@@ -100,17 +100,9 @@ fn refuse_itself(input: &Path, output: &Path) -> anyhow::Result<()> {
     Err(failure.hint("choose another name, and rename it afterwards").into())
 }
 
-fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &GlobSet, steps: &[u64]) -> bool {
-    let has_name = names.is_empty() || names.is_match(file.name(entry));
+fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &[NameGlob], steps: &[u64]) -> bool {
+    let has_name = names.is_empty() || names.iter().any(|glob| glob.is_match(file.name(entry)));
     has_name && (steps.is_empty() || steps.contains(&entry.step))
-}
-
-fn patterns(names: &[String]) -> anyhow::Result<GlobSet> {
-    let mut set = GlobSetBuilder::new();
-    for name in names {
-        set.add(Glob::new(name).map_err(|error| Failure::new(format!("reading the pattern {name:?} found {error}")))?);
-    }
-    set.build().map_err(|error| Failure::new(format!("reading the patterns found {error}")).into())
 }
 
 fn print_written(written: &Written, is_json: bool) -> anyhow::Result<()> {
