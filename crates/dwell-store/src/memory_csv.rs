@@ -3,14 +3,15 @@
 //! Sizes are mebibytes (2^20 bytes), written so that the exact number of bytes can be had back. An empty field
 //! means that the value is not known.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use dwell_events::ClockAnchor;
 use dwell_events::schema::memory::MemoryRow;
+use dwell_files::AtomicFile;
 
-use crate::{AtomicFile, StoreError};
+use crate::StoreError;
 
 /// First line of the file.
 pub const MEMORY_CSV_HEADER: &str = "timestamp,label,pid,rss_mb,vms_mb,pss_mb,uss_mb,anon_mb,file_mb,shmem_mb,\
@@ -20,26 +21,23 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 
 /// Writes rows as CSV to anything.
 pub struct MemoryCsv<W: Write> {
-    writer: W,
+    writer: csv::Writer<W>,
     anchor: ClockAnchor,
-    line: String,
+    /// The field that is being written; kept so that a row allocates nothing.
+    field: String,
 }
 
 impl<W: Write> MemoryCsv<W> {
     /// Begins with the header line.
-    pub fn new(mut writer: W, anchor: ClockAnchor) -> io::Result<Self> {
-        writeln!(writer, "{MEMORY_CSV_HEADER}")?;
-        Ok(Self { writer, anchor, line: String::new() })
+    pub fn new(writer: W, anchor: ClockAnchor) -> io::Result<Self> {
+        let mut writer = csv::Writer::from_writer(writer);
+        writer.write_record(MEMORY_CSV_HEADER.split(','))?;
+        Ok(Self { writer, anchor, field: String::new() })
     }
 
     /// Adds rows.
     pub fn write(&mut self, rows: &[MemoryRow]) -> io::Result<()> {
-        for row in rows {
-            self.line.clear();
-            put_row(&mut self.line, row, &self.anchor);
-            self.writer.write_all(self.line.as_bytes())?;
-        }
-        Ok(())
+        rows.iter().try_for_each(|row| self.row(row)).map_err(io::Error::from)
     }
 
     /// Has the writer hand on what it holds.
@@ -47,9 +45,51 @@ impl<W: Write> MemoryCsv<W> {
         self.writer.flush()
     }
 
-    /// Gives the writer back.
-    pub fn into_inner(self) -> W {
-        self.writer
+    /// Hands on what it holds and gives the writer back.
+    pub fn into_inner(self) -> io::Result<W> {
+        self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
+    }
+
+    fn row(&mut self, row: &MemoryRow) -> csv::Result<()> {
+        let micros = self.anchor.unix_ns_at(row.timestamp_ns) / 1_000;
+        self.number(format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))?;
+        self.writer.write_field(&row.label)?;
+        self.number(format_args!("{}", row.pid))?;
+        let sizes = [
+            Some(row.rss_bytes),
+            Some(row.vms_bytes),
+            row.pss_bytes,
+            row.uss_bytes,
+            row.anon_bytes,
+            row.file_bytes,
+            row.shmem_bytes,
+            row.swap_bytes,
+            row.cgroup_bytes,
+            row.gpu_bytes,
+        ];
+        sizes.into_iter().try_for_each(|bytes| self.mebibytes(bytes))?;
+        let counts = [row.threads.map(u64::from), row.minor_faults, row.major_faults];
+        counts.into_iter().try_for_each(|count| self.known(count, |field, count| write!(field, "{count}")))?;
+        [row.read_bytes, row.write_bytes].into_iter().try_for_each(|bytes| self.mebibytes(bytes))?;
+        self.known(row.cpu_pct, |field, cpu_pct| write!(field, "{cpu_pct:.2}"))?;
+        self.writer.write_record(None::<&[u8]>)
+    }
+
+    fn mebibytes(&mut self, bytes: Option<u64>) -> csv::Result<()> {
+        self.known(bytes, |field, bytes| write!(field, "{}", bytes as f64 / BYTES_PER_MB))
+    }
+
+    fn number(&mut self, text: fmt::Arguments<'_>) -> csv::Result<()> {
+        self.known(Some(text), |field, text| field.write_fmt(text))
+    }
+
+    /// An empty field for what is not known.
+    fn known<T>(&mut self, value: Option<T>, put: impl FnOnce(&mut String, T) -> fmt::Result) -> csv::Result<()> {
+        self.field.clear();
+        if let Some(value) = value {
+            put(&mut self.field, value).expect("a String takes whatever is written to it");
+        }
+        self.writer.write_field(&self.field)
     }
 }
 
@@ -73,70 +113,13 @@ impl MemoryCsvFile {
 
     /// Ends the file.
     pub fn finish(self) -> Result<(), StoreError> {
-        self.csv.into_inner().commit()
+        let file = self.csv.into_inner().map_err(|error| write_error(&self.path, error))?;
+        Ok(file.commit()?)
     }
 }
 
 fn write_error(path: &Path, error: io::Error) -> StoreError {
     StoreError::from_io("writing memory.csv", path, error)
-}
-
-fn put_row(line: &mut String, row: &MemoryRow, anchor: &ClockAnchor) {
-    let micros = anchor.unix_ns_at(row.timestamp_ns) / 1_000;
-    put(line, format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
-    line.push(',');
-    put_text(line, &row.label);
-    put(line, format_args!(",{}", row.pid));
-    let sizes = [
-        Some(row.rss_bytes),
-        Some(row.vms_bytes),
-        row.pss_bytes,
-        row.uss_bytes,
-        row.anon_bytes,
-        row.file_bytes,
-        row.shmem_bytes,
-        row.swap_bytes,
-        row.cgroup_bytes,
-        row.gpu_bytes,
-    ];
-    sizes.into_iter().for_each(|bytes| put_mb(line, bytes));
-    put_count(line, row.threads.map(u64::from));
-    put_count(line, row.minor_faults);
-    put_count(line, row.major_faults);
-    put_mb(line, row.read_bytes);
-    put_mb(line, row.write_bytes);
-    line.push(',');
-    if let Some(cpu_pct) = row.cpu_pct {
-        put(line, format_args!("{cpu_pct:.2}"));
-    }
-    line.push('\n');
-}
-
-fn put_mb(line: &mut String, bytes: Option<u64>) {
-    line.push(',');
-    if let Some(bytes) = bytes {
-        put(line, format_args!("{}", bytes as f64 / BYTES_PER_MB));
-    }
-}
-
-fn put_count(line: &mut String, count: Option<u64>) {
-    line.push(',');
-    if let Some(count) = count {
-        put(line, format_args!("{count}"));
-    }
-}
-
-/// Quotes what would otherwise end the field.
-fn put_text(line: &mut String, text: &str) {
-    if text.contains([',', '"', '\n', '\r']) {
-        put(line, format_args!("\"{}\"", text.replace('"', "\"\"")));
-    } else {
-        line.push_str(text);
-    }
-}
-
-fn put(line: &mut String, text: std::fmt::Arguments<'_>) {
-    line.write_fmt(text).expect("a String takes whatever is written to it");
 }
 
 #[cfg(test)]
@@ -148,7 +131,7 @@ mod tests {
     fn csv_of(row: MemoryRow) -> String {
         let mut csv = MemoryCsv::new(Vec::new(), ANCHOR).unwrap();
         csv.write(&[row]).unwrap();
-        String::from_utf8(csv.into_inner()).unwrap()
+        String::from_utf8(csv.into_inner().unwrap()).unwrap()
     }
 
     #[test]
