@@ -9,13 +9,13 @@ use dwell_analysis::{Analyser, MetricsReport, Options};
 use dwell_collectors::{MergedRecords, ProcessSamples, TENSOR_OPS_STREAM, kv_events, rings};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
+use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically, write_json_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
 use dwell_store::{
-    Compression, PARTIAL_SUFFIX, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table,
-    write_bytes_atomically, write_json_atomically, write_manifest,
+    Compression, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table, write_manifest,
 };
 
 use crate::manifest_row::run_row;
@@ -58,11 +58,11 @@ fn build_and_seal(
     adjust: &dyn Fn(Options) -> Options,
     listener: &mut dyn BuildListener,
 ) -> Result<BuiltRun, BuildError> {
-    let mut record: RunRecord = read_json(run, RunRecord::FILE_NAME)?;
+    let mut record: RunRecord = read_raw(run, RunRecord::FILE_NAME)?;
     let build = &mut record.request.build;
     build.analysis = adjust(build.analysis);
     let build = build.clone();
-    let facts: Option<RecordingFacts> = read_json(run, RecordingFacts::FILE_NAME).ok();
+    let facts: Option<RecordingFacts> = read_raw(run, RecordingFacts::FILE_NAME).ok();
     let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
     let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &samples, listener)?;
     labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
@@ -168,10 +168,8 @@ pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, Buil
     Ok(analyser.finish())
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, StoreError> {
-    let (action, path) = ("reading the record of a run", run.raw().join(name));
-    let text = fs::read(&path).map_err(|source| StoreError::Io { action, source, path: path.clone() })?;
-    serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path })
+fn read_raw<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, FileError> {
+    read_json("reading the record of a run", &run.raw().join(name))
 }
 
 /// Turns the records into rows and writes them as they come.

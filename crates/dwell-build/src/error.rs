@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_collectors::CollectError;
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_metadata::RunRecord;
 use dwell_store::StoreError;
 
@@ -91,6 +92,12 @@ impl BuildError {
     }
 }
 
+impl From<FileError> for BuildError {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
 impl Hint for BuildError {
     fn hints(&self) -> Vec<String> {
         match self {
@@ -119,12 +126,5 @@ fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
 
 /// Whether the same may succeed later: not damage, but something that the machine lacked.
 fn can_pass(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::NoSpace { .. }
-            | StoreError::NotEnoughSpace { .. }
-            | StoreError::PermissionDenied { .. }
-            | StoreError::NotFound { .. }
-            | StoreError::Io { .. }
-    )
+    matches!(error, StoreError::File(error) if error.may_pass())
 }

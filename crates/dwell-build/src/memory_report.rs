@@ -8,10 +8,11 @@ use dwell_analysis::memory::{
 use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::ServerFacts;
+use dwell_files::AtomicFile;
 use dwell_gguf::{GgufFile, MemoryRequest, ModelShape};
 use dwell_label::Labelled;
 use dwell_metadata::{PageCache, RunRecord, RunRequest};
-use dwell_store::{AtomicFile, ClockAnchor, RunDir, StoreError};
+use dwell_store::{ClockAnchor, RunDir, StoreError};
 
 /// Name of the file.
 const FILE_NAME: &str = "tokens_memory.csv";

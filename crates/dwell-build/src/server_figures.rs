@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use dwell_files::AtomicFile;
 use dwell_label::ServerFigure;
-use dwell_store::{AtomicFile, ClockAnchor, RunDir, StoreError};
+use dwell_store::{ClockAnchor, RunDir, StoreError};
 
 const FILE_NAME: &str = "server_metrics.csv";
 const WRITING: &str = "writing a server's figures";
@@ -34,7 +35,7 @@ impl ServerFiguresFile {
 
     pub(crate) fn finish(self) -> Result<(), StoreError> {
         let failed = |error: csv::IntoInnerError<_>| StoreError::from_io(WRITING, &self.path, error.into_error());
-        self.csv.into_inner().map_err(failed)?.commit()
+        Ok(self.csv.into_inner().map_err(failed)?.commit()?)
     }
 
     fn row(&mut self, fields: [&str; 3]) -> Result<(), StoreError> {

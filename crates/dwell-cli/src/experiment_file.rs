@@ -7,7 +7,7 @@ use dwell_experiment::{
     ChosenCollectors, Estimate, Finding, Setup, SetupFiles, Severity, check, check_results, choose_collectors,
     has_errors, probe_collectors,
 };
-use dwell_store::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
+use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;

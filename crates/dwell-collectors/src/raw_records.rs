@@ -5,6 +5,7 @@ use std::path::Path;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
+use dwell_files::FileError;
 use dwell_ggml::wire::Frame;
 use dwell_store::{RawReader, StoreError, StreamEnd, records_schema};
 
@@ -23,7 +24,7 @@ impl RawRecords {
     pub(crate) fn open(stream: &Path) -> Result<Self, StoreError> {
         let reader = match RawReader::open(stream) {
             Ok(reader) => Some(reader),
-            Err(StoreError::NotFound { .. } | StoreError::TruncatedHeader { .. }) => None,
+            Err(StoreError::File(FileError::NotFound { .. }) | StoreError::TruncatedHeader { .. }) => None,
             Err(error) => return Err(error),
         };
         if reader.as_ref().is_some_and(|reader| reader.schema().fields() != records_schema().fields()) {

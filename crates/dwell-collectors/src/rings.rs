@@ -51,11 +51,8 @@ pub fn damaged_count(run: &RunDir) -> u64 {
 
 /// Marks a ring as one that could not be read to its end.
 pub fn set_aside(ring: &Path) -> Result<(), StoreError> {
-    fs::rename(ring, ring.with_extension(DAMAGED_RING)).map_err(|source| StoreError::Io {
-        action: "setting a damaged ring aside",
-        source,
-        path: ring.to_owned(),
-    })
+    fs::rename(ring, ring.with_extension(DAMAGED_RING))
+        .map_err(|error| StoreError::from_io("setting a damaged ring aside", ring, error))
 }
 
 /// Removes rings that were never finished.

@@ -3,6 +3,7 @@
 use dwell_analysis::memory::MemorySeries;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_files::FileError;
 use dwell_metadata::ProcessCost;
 use dwell_process::total_label;
 use dwell_store::{
@@ -51,7 +52,7 @@ impl ProcessSamples {
                     matches!(end, Some(StreamEnd::Truncated { bytes_dropped, .. }) if is_torn(bytes_dropped)),
                 );
             }
-            Err(StoreError::NotFound { .. } | StoreError::TruncatedHeader { .. }) => {}
+            Err(StoreError::File(FileError::NotFound { .. }) | StoreError::TruncatedHeader { .. }) => {}
             Err(_) => samples.damaged_batches = 1,
         }
         samples.rows = table.finish()?;

@@ -3,8 +3,9 @@
 use std::fs;
 
 use dwell_config::Figures;
+use dwell_files::write_bytes_atomically;
 use dwell_report::{AggregateOptions, RunFacts, aggregate, exclusions_text, experiment_figures};
-use dwell_store::{RunDir, StoreError, write_bytes_atomically};
+use dwell_store::{RunDir, StoreError};
 
 use crate::{ExperimentDir, ExperimentError, Setup};
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use dwell_config::{CONTEXT_GRAIN, PlannedRun};
+use dwell_files::available_bytes;
 use dwell_gguf::MemoryRequest;
 use dwell_host::MemoryLimit;
-use dwell_store::{ResultsManifest, available_bytes};
+use dwell_store::ResultsManifest;
 use rustix::fs::Access;
 
 use crate::engine_limits::engine_findings;

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use dwell_build::BuildError;
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_store::StoreError;
 
 /// Why an experiment could not be begun, or had to stop.
@@ -65,6 +66,12 @@ pub enum ExperimentError {
         /// Why.
         reason: String,
     },
+}
+
+impl From<FileError> for ExperimentError {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl Hint for ExperimentError {

@@ -6,7 +6,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use dwell_config::PlannedRun;
-use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id, write_bytes_atomically, write_json_atomically};
+use dwell_files::{read_json, write_bytes_atomically, write_json_atomically};
+use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id};
 use serde::{Deserialize, Serialize};
 
 use crate::{ExperimentError, ExperimentSummary, Setup};
@@ -86,7 +87,7 @@ impl ExperimentDir {
             experiment: setup.experiment.clone(),
         };
         // Last: a folder without it is not an experiment.
-        write_json_atomically(&self.path.join(RECORD_FILE), &record)
+        Ok(write_json_atomically(&self.path.join(RECORD_FILE), &record)?)
     }
 
     /// The last execution of the same experiment that there is to go on with.
@@ -126,7 +127,7 @@ impl ExperimentDir {
 
     /// Says that all runs are done.
     pub(crate) fn set_finished(&self, summary: &impl Serialize) -> Result<(), StoreError> {
-        write_json_atomically(&self.path.join(FINISHED_FILE), summary)
+        Ok(write_json_atomically(&self.path.join(FINISHED_FILE), summary)?)
     }
 
     /// Moves an attempt at a run that did not come to its end out of the way; it can still be looked at.
@@ -142,13 +143,7 @@ impl ExperimentDir {
 
 /// What became of an execution that is finished. Its results may have been moved since.
 fn finished_summary(dir: &Path) -> Result<ExperimentSummary, StoreError> {
-    let path = dir.join(FINISHED_FILE);
-    let text = fs::read(&path).map_err(|error| StoreError::from_io(OPENING, &path, error))?;
-    let summary: ExperimentSummary = serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson {
-        action: OPENING,
-        reason: error.to_string(),
-        path,
-    })?;
+    let summary: ExperimentSummary = read_json(OPENING, &dir.join(FINISHED_FILE))?;
     Ok(ExperimentSummary { dir: dir.to_owned(), ..summary })
 }
 

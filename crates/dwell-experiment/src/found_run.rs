@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use dwell_files::read_json;
 use dwell_metadata::{RecordingFacts, UntracedRun};
 use dwell_store::{RunDir, RunState, StoreError};
 
@@ -56,13 +57,7 @@ pub(crate) fn speed_of(path: &Path, run_id: &str) -> Result<UntracedRun, StoreEr
     struct Metadata {
         generation: Option<Speeds>,
     }
-    let (action, path) = ("reading the speed of a run", path.join("metadata.json"));
-    let text = fs::read(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
-    let metadata: Metadata = serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson {
-        action,
-        reason: error.to_string(),
-        path,
-    })?;
+    let metadata: Metadata = read_json("reading the speed of a run", &path.join("metadata.json"))?;
     let speeds = metadata.generation;
     Ok(UntracedRun {
         run_id: run_id.to_owned(),

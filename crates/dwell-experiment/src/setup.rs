@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use dwell_config::{Experiment, ModelConfig, Plan, PlannedRun, PromptItem, builtin_prompts, parse_prompts, select};
+use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_label::RuleSet;
-use dwell_store::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use sha2::{Digest, Sha256};
 
 use crate::{Finding, Model, has_errors};

@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_store::StoreError;
 
 use crate::DecodeError;
@@ -33,6 +34,12 @@ pub enum ImportError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<FileError> for ImportError {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl Hint for ImportError {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::schema::{Table, loss};
 use dwell_events::{RunKind, Severity};
+use dwell_files::write_json_atomically;
 use dwell_store::{
-    ClockAnchor, ManifestRow, ResultsManifest, RunDir, RunState, TableWriter, unix_secs_now, utc_text,
-    write_json_atomically, write_manifest,
+    ClockAnchor, ManifestRow, ResultsManifest, RunDir, RunState, TableWriter, unix_secs_now, utc_text, write_manifest,
 };
 use serde::Serialize;
 

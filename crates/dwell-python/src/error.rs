@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use dwell_events::Hint;
-use dwell_store::StoreError;
+use dwell_files::FileError;
 use dwell_tensors::{StreamError, TensorsError};
 use pyo3::prelude::*;
 
@@ -32,8 +32,8 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
 /// What a stream or a file said.
 pub(crate) fn of_tensors(py: Python<'_>, error: &TensorsError) -> PyErr {
     let class = match error {
-        TensorsError::Store(StoreError::NotFound { .. }) => "NotFoundError",
-        TensorsError::Store(_) => "StorageError",
+        TensorsError::File(FileError::NotFound { .. }) => "NotFoundError",
+        TensorsError::File(_) => "StorageError",
         TensorsError::UnfitTensor { .. } | TensorsError::Stream(StreamError::UnfitOption { .. }) => "UsageError",
         _ => "DwellError",
     };

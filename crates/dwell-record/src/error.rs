@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_collectors::CollectError;
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_store::StoreError;
 use rustix::process::Signal;
 
@@ -104,6 +105,12 @@ impl From<StoreError> for RecordError {
     }
 }
 
+impl From<FileError> for RecordError {
+    fn from(error: FileError) -> Self {
+        RecordError::Store(error.into())
+    }
+}
+
 impl From<CollectError> for RecordError {
     fn from(error: CollectError) -> Self {
         match error {
@@ -136,7 +143,7 @@ fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
 /// There is nothing to recover yet, which the usual hints of a full disk speak of.
 fn hints_before_anything_was_written(error: &StoreError, results: &Path) -> Vec<String> {
     match error {
-        StoreError::NoSpace { .. } | StoreError::NotEnoughSpace { .. } => {
+        _ if error.is_full_disk() => {
             vec![format!("see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`", results.display())]
         }
         other => other.hints(),

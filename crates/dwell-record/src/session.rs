@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use dwell_collectors::{CLIENT_LABEL, Recordings, Sampling, WORKER_LABEL, kv_events, rings};
 use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_files::{ensure_space, write_json_atomically};
 use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
 use dwell_ggml::wire::{Frame, Kind};
 use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
 use dwell_kv_events::KvEventsRecorder;
 use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
-use dwell_store::{RunDir, RunState, StoreError, ensure_space, write_json_atomically};
+use dwell_store::{RunDir, RunState, StoreError};
 
 use crate::patience::Patience;
 use crate::run_record::run_record;
@@ -56,12 +57,12 @@ pub fn record_run(
 ) -> Result<RecordingFacts, RecordError> {
     let results = run.path().ancestors().nth(2).unwrap_or(run.path());
     let not_begun = |source| RecordError::NotBegun { source, results: results.to_owned() };
-    ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(not_begun)?;
+    ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(|error| not_begun(error.into()))?;
     release_freed_memory();
     let baseline = baseline(request, interrupted)?;
     let page_cache = page_cache::prepare(&request.job);
     let record = run_record(request, baseline, page_cache);
-    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(not_begun)?;
+    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(|error| not_begun(error.into()))?;
     if !request.job.engine.is_embedded() {
         rings::make_programs_dir(run).map_err(not_begun)?;
     }

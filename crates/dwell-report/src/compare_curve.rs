@@ -6,6 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use dwell_events::schema::Table;
+use dwell_files::FileError;
 use dwell_store::{StoreError, TableReader, number_at, open_table_columns};
 
 use crate::ReportError;
@@ -48,7 +49,7 @@ fn open(run: &Path) -> Result<Option<TableReader>, StoreError> {
     for columns in COLUMNS {
         match open_table_columns(run, Table::Tokens, columns) {
             Err(StoreError::MissingColumn { .. }) => continue,
-            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(StoreError::File(FileError::NotFound { .. })) => return Ok(None),
             opened => return opened.map(Some),
         }
     }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_store::StoreError;
 
 /// Why runs could not be aggregated or published.
@@ -111,6 +112,12 @@ pub enum ReportError {
         /// The folder.
         path: PathBuf,
     },
+}
+
+impl From<FileError> for ReportError {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl Hint for ReportError {

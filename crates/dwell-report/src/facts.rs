@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_store::{RunDir, StoreError, TEXT_MAX_BYTES, read_at_most, read_text_at_most};
+use dwell_files::{FileError, TEXT_MAX_BYTES, read_json, read_text_at_most};
+use dwell_store::RunDir;
 
 use crate::ReportError;
 use crate::metadata::RunMetadata;
@@ -95,15 +96,11 @@ impl RunFacts {
 }
 
 fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, ReportError> {
-    let action = "reading the metadata of a run";
-    let bytes = match read_at_most(path, TEXT_MAX_BYTES) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(ReportError::from_io(action, path, error)),
-    };
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path: path.to_path_buf() }.into())
+    match read_json("reading the metadata of a run", path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(FileError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.

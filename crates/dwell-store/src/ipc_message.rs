@@ -1,10 +1,6 @@
 //! One message of an Arrow IPC stream, checked before it is decoded.
 //!
-//! ```text
-//! ff ff ff ff │ metadata length, i32 │ metadata (flatbuffer), padded │ body, padded
-//! ```
-//!
-//! A metadata length of 0 ends the stream. `arrow_ipc` trusts lengths and offsets (it allocates a body of whatever
+//! `arrow_ipc` trusts lengths and offsets (it allocates a body of whatever
 //! size is claimed, and panics on offsets outside it), so everything that it would trust is checked here.
 
 use std::collections::HashMap;
@@ -15,15 +11,8 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{MessageHeader, Type, convert, root_as_message};
 use arrow_schema::SchemaRef;
-
-use crate::fence::fenced;
-
-/// What every message begins with.
-pub const CONTINUATION: [u8; 4] = [0xff; 4];
-/// What a finished stream ends with.
-pub const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-/// Bytes before the metadata.
-pub const PREFIX_BYTES: u64 = 8;
+use dwell_files::arrow_framing::PREFIX_BYTES;
+use dwell_files::fenced;
 
 /// The most that one column of one batch may claim to unpack to. Arrow's 32-bit offsets cannot reach further.
 const MAX_UNPACKED_BYTES: i64 = i32::MAX as i64;

@@ -10,12 +10,9 @@
 
 #![forbid(unsafe_code)]
 
-mod atomic_file;
-mod bounded_read;
 mod cells;
 mod compression;
 mod error;
-mod fence;
 mod ipc_message;
 mod manifest;
 mod manifest_row;
@@ -30,7 +27,6 @@ mod results_tree;
 mod run_dir;
 mod run_id;
 mod run_state;
-mod space;
 mod table_layout;
 mod table_reader;
 mod table_writer;
@@ -38,16 +34,9 @@ mod utc;
 mod verify;
 mod verify_tree;
 
-pub use atomic_file::{
-    AtomicFile, PARTIAL_SUFFIX, check_replaceable, rename_durably, sync_directory_of, write_bytes_atomically,
-    write_json_atomically,
-};
-pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_text_at_most};
 pub use cells::{number_at, text_at};
 pub use dwell_events::{ClockAnchor, Compression};
 pub use error::StoreError;
-pub use fence::fenced;
-pub use ipc_message::{CONTINUATION, END_OF_STREAM, PREFIX_BYTES};
 pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, hash_file, write_manifest};
 pub use manifest_row::{MANIFEST_COLUMNS, ManifestColumn, ManifestRow};
 pub use memory_csv::{MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
@@ -61,7 +50,6 @@ pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kin
 pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
-pub use space::{available_bytes, ensure_space};
 pub use table_reader::{TableReader, open_table, open_table_columns};
 pub use table_writer::TableWriter;
 pub use utc::{unix_secs_now, utc_text};

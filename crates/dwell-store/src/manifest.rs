@@ -4,12 +4,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use dwell_files::{PARTIAL_SUFFIX, fenced, read_json, write_json_atomically};
 use parquet::file::metadata::ParquetMetaDataReader;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::atomic_file::{PARTIAL_SUFFIX, write_json_atomically};
-use crate::fence::fenced;
 use crate::run_dir::{MANIFEST_FILE, STATE_FILE};
 use crate::table_reader::stated_version;
 use crate::utc::{unix_secs_now, utc_text};
@@ -65,10 +64,7 @@ pub fn write_manifest(run: &RunDir) -> Result<Manifest, StoreError> {
 impl Manifest {
     /// Reads the manifest of the run in `dir`.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
-        let path = dir.join(MANIFEST_FILE);
-        let action = "reading a manifest";
-        let text = fs::read(&path).map_err(|error| StoreError::from_io(action, &path, error))?;
-        serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson { action, reason: error.to_string(), path })
+        Ok(read_json("reading a manifest", &dir.join(MANIFEST_FILE))?)
     }
 }
 

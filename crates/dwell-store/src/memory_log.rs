@@ -12,10 +12,10 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_files::{FileError, check_replaceable};
 
 use crate::{
-    ClockAnchor, MemoryCsv, RawCompression, RawReader, RawWriter, StoreError, StreamEnd, TableWriter,
-    check_replaceable, memory_rows,
+    ClockAnchor, MemoryCsv, RawCompression, RawReader, RawWriter, StoreError, StreamEnd, TableWriter, memory_rows,
 };
 
 /// What the raw stream beside an unfinished table is called: its name with this.
@@ -102,7 +102,9 @@ impl MemoryLog {
     /// Ends the file.
     pub fn finish(self) -> Result<(), StoreError> {
         match self.file {
-            LogFile::Csv(csv) => csv.into_inner().file.sync_all().map_err(|error| write_error(&self.path, error)),
+            LogFile::Csv(csv) => {
+                csv.into_inner().and_then(|lines| lines.file.sync_all()).map_err(|error| write_error(&self.path, error))
+            }
             LogFile::Parquet(stream) => {
                 stream.finish()?;
                 recover_memory_log(&self.path).map(drop)
@@ -121,7 +123,7 @@ fn create_stream(path: &Path, anchor: ClockAnchor, may_replace: bool) -> Result<
             }
         }
     } else if path.exists() {
-        return Err(StoreError::Exists { action: WRITING, path: path.to_owned() });
+        return Err(FileError::Exists { action: WRITING, path: path.to_owned() }.into());
     }
     let anchor_text = serde_json::to_string(&anchor).map_err(|error| write_error(path, error.into()))?;
     let metadata = HashMap::from([(ANCHOR_KEY.to_owned(), anchor_text)]);

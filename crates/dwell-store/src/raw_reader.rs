@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::SchemaRef;
+use dwell_files::arrow_framing::{CONTINUATION, PREFIX_BYTES};
 
 use crate::StoreError;
-use crate::ipc_message::{CONTINUATION, Dictionaries, IpcMessage, PREFIX_BYTES, body_bytes};
+use crate::ipc_message::{Dictionaries, IpcMessage, body_bytes};
 
 const READING: &str = "reading a raw stream";
 

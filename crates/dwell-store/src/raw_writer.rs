@@ -11,8 +11,9 @@ use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message};
 use arrow_schema::{ArrowError, SchemaRef};
+use dwell_files::arrow_framing::END_OF_STREAM;
 
-use crate::ipc_message::{END_OF_STREAM, IpcMessage};
+use crate::ipc_message::IpcMessage;
 use crate::{RawReader, StoreError};
 
 /// Encoded bytes held before they are handed to the kernel without being asked.
@@ -89,7 +90,7 @@ impl RawWriter {
 
     /// Adds a batch. It is safe from the death of this process after the next [`RawWriter::flush`].
     ///
-    /// After [`StoreError::NoSpace`] the batch is kept here; writing it again would double it.
+    /// After [`FileError::NoSpace`](dwell_files::FileError::NoSpace) the batch is kept here; writing it again would double it.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         if batch.schema_ref().fields() != self.schema.fields() {
             let reason = format!("its columns are {}, not {}", names(batch.schema_ref()), names(&self.schema));

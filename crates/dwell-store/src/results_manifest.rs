@@ -8,10 +8,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, StringRecord};
+use dwell_files::{TEXT_MAX_BYTES, read_at_most, write_bytes_atomically};
 
 use crate::StoreError;
-use crate::atomic_file::write_bytes_atomically;
-use crate::bounded_read::{TEXT_MAX_BYTES, read_at_most};
 use crate::manifest_row::{ManifestRow, SHARED_COLUMNS, header};
 
 /// Name of the file in the results directory.
@@ -108,7 +107,7 @@ impl ResultsManifest {
         let header = header();
         let records = std::iter::once(&header).chain(rows.iter().map(|row| &row.record));
         let text = lines(records).map_err(|error| StoreError::from_io(RECORDING, &self.path, error))?;
-        write_bytes_atomically(&self.path, &text)
+        Ok(write_bytes_atomically(&self.path, &text)?)
     }
 
     fn read(&self) -> Result<Content, StoreError> {

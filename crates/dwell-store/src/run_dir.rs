@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dwell_events::schema::Table;
+use dwell_files::FileError;
 
 use crate::results_tree::EXPERIMENTS_DIR;
 use crate::run_state::{RunMarker, RunState};
+
 use crate::{StoreError, new_run_id};
 
 /// Directory of what the collectors wrote.
@@ -62,7 +64,7 @@ impl RunDir {
     pub fn create_fresh(results_root: &Path, model_id: &str) -> Result<Self, StoreError> {
         loop {
             match Self::create(results_root, model_id, &new_run_id()) {
-                Err(StoreError::Exists { .. }) => continue,
+                Err(StoreError::File(FileError::Exists { .. })) => continue,
                 outcome => return outcome,
             }
         }
@@ -74,9 +76,9 @@ impl RunDir {
         let path = fs::canonicalize(path).map_err(|error| StoreError::from_io(action, path, error))?;
         let marker = match RunMarker::read(&path.join(STATE_FILE)) {
             Ok(marker) => Some(marker),
-            Err(StoreError::NotFound { .. }) => None,
+            Err(StoreError::File(FileError::NotFound { .. })) => None,
             // A directory that is a file, for one, is not a run.
-            Err(StoreError::Io { .. }) => return Err(StoreError::NotARun { path }),
+            Err(StoreError::File(FileError::Io { .. })) => return Err(StoreError::NotARun { path }),
             Err(error) => return Err(error),
         };
         let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path };
@@ -151,7 +153,7 @@ impl RunDir {
     pub fn marker(&self) -> Result<Option<RunMarker>, StoreError> {
         match RunMarker::read(&self.path.join(STATE_FILE)) {
             Ok(marker) => Ok(Some(marker)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(StoreError::File(FileError::NotFound { .. })) => Ok(None),
             Err(error) => Err(error),
         }
     }

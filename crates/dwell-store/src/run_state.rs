@@ -1,10 +1,9 @@
-use std::fs;
 use std::path::Path;
 
+use dwell_files::{read_json, write_json_atomically};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::atomic_file::write_json_atomically;
 use crate::utc::{unix_secs_now, utc_text};
 
 /// How far a run has come.
@@ -65,16 +64,10 @@ impl RunMarker {
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, StoreError> {
-        let action = "reading the state of a run";
-        let text = fs::read(path).map_err(|error| StoreError::from_io(action, path, error))?;
-        serde_json::from_slice(&text).map_err(|error| StoreError::UnfitJson {
-            action,
-            reason: error.to_string(),
-            path: path.to_path_buf(),
-        })
+        Ok(read_json("reading the state of a run", path)?)
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), StoreError> {
-        write_json_atomically(path, self)
+        Ok(write_json_atomically(path, self)?)
     }
 }

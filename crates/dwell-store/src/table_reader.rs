@@ -8,6 +8,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use dwell_events::schema::Table;
 use dwell_events::{SCHEMA_VERSION, SCHEMA_VERSION_KEY};
+use dwell_files::fenced;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -15,7 +16,6 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::StoreError;
-use crate::fence::fenced;
 
 /// Rows of a batch. Chosen: some hundred kilobytes of a wide table, so that a batch stays in the cache.
 const BATCH_ROWS: usize = 16 * 1024;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use dwell_events::schema::Table;
+use dwell_files::{partial_path, rename_durably};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::file::metadata::KeyValue;
 
-use crate::atomic_file::{partial_path, rename_durably};
 use crate::table_layout::writer_properties;
 use crate::{Compression, StoreError};
 

@@ -10,9 +10,10 @@ use std::process::Command;
 use arrow_array::RecordBatch;
 use dwell_events::Hint;
 use dwell_events::schema::{Table, memory};
+use dwell_files::{FileError, write_bytes_atomically};
 use dwell_store::{
     ManifestRow, RawCompression, RawReader, RawWriter, RecordsBuilder, ResultsManifest, StoreError, StreamEnd,
-    TableWriter, records_schema, write_bytes_atomically,
+    TableWriter, records_schema,
 };
 
 /// A file system of 256 KiB; unmounted when dropped.
@@ -71,7 +72,7 @@ fn a_raw_stream_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert!(matches!(error, StoreError::File(FileError::NoSpace { .. })), "{error}");
     assert!(error.hints()[0].contains("df -h"));
     assert_eq!(read_back(&path), (written as usize, Some(StreamEnd::Open)));
     std::fs::remove_file(disk.path("ballast")).unwrap();
@@ -88,7 +89,7 @@ fn a_table_on_a_full_disk_never_gets_its_name() {
         .map(|index| memory::MemoryRow { rss_bytes: index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Default::default() })
         .collect();
     let outcome = writer.write(&memory::batch(&rows)).and_then(|()| writer.finish());
-    assert!(matches!(outcome, Err(StoreError::NoSpace { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(StoreError::File(FileError::NoSpace { .. }))), "{outcome:?}");
     assert!(!disk.path("memory.parquet").exists());
 }
 
@@ -98,7 +99,7 @@ fn a_json_file_on_a_full_disk_keeps_its_old_content() {
     let path = disk.path("metadata.json");
     write_bytes_atomically(&path, b"old").unwrap();
     let error = write_bytes_atomically(&path, &vec![1; 500_000]).unwrap_err();
-    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert!(matches!(error, FileError::NoSpace { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     assert!(!disk.path("metadata.json.partial").exists());
 }
@@ -122,11 +123,11 @@ fn a_results_manifest_on_a_full_disk_stays_as_it_was_and_goes_on_when_there_is_s
             manifest.record(&row(number)).err().map(|error| (number, error))
         })
         .unwrap();
-    assert!(matches!(error, StoreError::NoSpace { .. }), "{error}");
+    assert!(matches!(error, StoreError::File(FileError::NoSpace { .. })), "{error}");
     assert!(failed > 2, "some fit");
     assert!(std::fs::read(manifest.path()).unwrap() == before, "a failed row leaves no trace");
     let replaced = manifest.record(&ManifestRow { state: "partial".to_owned(), ..row(0) });
-    assert!(matches!(replaced, Err(StoreError::NoSpace { .. })), "{replaced:?}");
+    assert!(matches!(replaced, Err(StoreError::File(FileError::NoSpace { .. }))), "{replaced:?}");
     assert!(std::fs::read(manifest.path()).unwrap() == before, "the old file stays until the new one is whole");
     std::fs::remove_file(disk.path("ballast")).unwrap();
     manifest.record(&row(failed)).unwrap();

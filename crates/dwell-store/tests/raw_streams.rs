@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_files::FileError;
 use dwell_store::{RawCompression, RawReader, RawWriter, RecordsBuilder, StoreError, StreamEnd, records_schema};
 
 fn records(first: u64, count: u64) -> RecordBatch {
@@ -179,7 +180,7 @@ fn a_stream_that_exists_is_not_overwritten() {
     let path = dir.path().join("records.arrows");
     write_stream(&path, &[records(0, 1)], RawCompression::None);
     let error = RawWriter::create(&path, records_schema(), RawCompression::None).err().unwrap();
-    assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+    assert!(matches!(error, StoreError::File(FileError::Exists { .. })), "{error}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
+use dwell_files::FileError;
 use dwell_store::{EXPERIMENTS_DIR, ManifestRow, ResultsManifest, RunDir, StoreError, TreeKind, runs_under, tree_kind};
 
 fn found(path: &Path) -> Vec<PathBuf> {
@@ -75,7 +76,7 @@ fn what_holds_no_runs_is_refused() {
     assert!(matches!(runs_under(dir.path()), Err(StoreError::NotARun { .. })));
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(matches!(runs_under(&dir.path().join("file")), Err(StoreError::NotARun { .. })));
-    assert!(matches!(runs_under(&dir.path().join("missing")), Err(StoreError::NotFound { .. })));
+    assert!(matches!(runs_under(&dir.path().join("missing")), Err(StoreError::File(FileError::NotFound { .. }))));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dwell_events::Hint;
-use dwell_store::{RunDir, RunState, StoreError, ensure_space};
+use dwell_files::{FileError, ensure_space};
+use dwell_store::{RunDir, RunState, StoreError};
 
 #[test]
 fn a_new_run_is_marked_as_being_recorded_and_opens_again() {
@@ -55,7 +56,7 @@ fn names_that_would_leave_the_results_directory_are_refused() {
 fn a_directory_that_is_no_run_is_refused() {
     let root = tempfile::tempdir().unwrap();
     assert!(matches!(RunDir::open(root.path()), Err(StoreError::NotARun { .. })));
-    assert!(matches!(RunDir::open(&root.path().join("absent")), Err(StoreError::NotFound { .. })));
+    assert!(matches!(RunDir::open(&root.path().join("absent")), Err(StoreError::File(FileError::NotFound { .. }))));
     let file = root.path().join("file");
     fs::write(&file, "x").unwrap();
     assert!(matches!(RunDir::open(&file), Err(StoreError::NotARun { .. })));
@@ -88,11 +89,11 @@ fn a_results_directory_that_may_not_be_written_is_a_permission_error() {
     if fs::create_dir(root.path().join("probe")).is_ok() {
         // Permission bits do not bind this user; sysfs refuses everyone.
         let error = RunDir::create(Path::new("/sys/kernel"), "tiny", "one").unwrap_err();
-        assert!(matches!(error, StoreError::PermissionDenied { .. }), "{error}");
+        assert!(matches!(error, StoreError::File(FileError::PermissionDenied { .. })), "{error}");
         return;
     }
     let error = RunDir::create(root.path(), "tiny", "one").unwrap_err();
-    assert!(matches!(error, StoreError::PermissionDenied { .. }), "{error}");
+    assert!(matches!(error, StoreError::File(FileError::PermissionDenied { .. })), "{error}");
     assert!(error.hints()[0].contains("ls -ld"));
 }
 
@@ -101,7 +102,7 @@ fn too_little_free_space_is_refused_with_both_numbers() {
     let root = tempfile::tempdir().unwrap();
     ensure_space(root.path(), 1).unwrap();
     let error = ensure_space(root.path(), u64::MAX).unwrap_err();
-    let StoreError::NotEnoughSpace { available_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
+    let FileError::NotEnoughSpace { available_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
     assert!(*available_bytes > 0 && *needed_bytes == u64::MAX);
     assert!(error.hints()[0].contains("df -h"));
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_files::{FileError, write_json_atomically};
 use dwell_store::{
     ClockAnchor, Manifest, MemoryCsvFile, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, StoreError,
-    TableWriter, records_schema, verify, write_json_atomically, write_manifest,
+    TableWriter, records_schema, verify, write_manifest,
 };
 
 /// A complete run with one raw stream, one table and two text files.
@@ -132,7 +133,7 @@ fn a_manifest_of_another_major_version_or_of_no_json_is_refused() {
     write_json_atomically(&run.manifest_json(), &manifest).unwrap();
     assert!(matches!(verify(run.path()), Err(StoreError::OtherMajorVersion { .. })));
     fs::write(run.manifest_json(), "no").unwrap();
-    assert!(matches!(verify(run.path()), Err(StoreError::UnfitJson { .. })));
+    assert!(matches!(verify(run.path()), Err(StoreError::File(FileError::UnfitJson { .. }))));
     fs::remove_file(run.manifest_json()).unwrap();
-    assert!(matches!(verify(run.path()), Err(StoreError::NotFound { .. })));
+    assert!(matches!(verify(run.path()), Err(StoreError::File(FileError::NotFound { .. }))));
 }

@@ -13,6 +13,7 @@ use arrow_schema::{DataType, Field, Schema};
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::schema::{Table, memory, tokens};
 use dwell_events::{Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
+use dwell_files::FileError;
 use dwell_store::{Compression, StoreError, TableWriter, open_table, open_table_columns};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
@@ -116,7 +117,7 @@ fn a_table_has_its_name_only_once_it_is_finished() {
     let mut writer = TableWriter::create(dir.path(), Table::Trace).unwrap();
     writer.write(&accesses(&mut TraceBuilder::new("run"), 10)).unwrap();
     assert!(dir.path().join("trace.parquet.partial").is_file());
-    assert!(matches!(open_table(dir.path(), Table::Trace), Err(StoreError::NotFound { .. })));
+    assert!(matches!(open_table(dir.path(), Table::Trace), Err(StoreError::File(FileError::NotFound { .. }))));
     writer.finish().unwrap();
     assert!(!dir.path().join("trace.parquet.partial").exists());
     open_table(dir.path(), Table::Trace).unwrap();

@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
-use dwell_store::StoreError;
+use dwell_files::FileError;
 
 use crate::StreamError;
 
@@ -14,7 +14,7 @@ use crate::StreamError;
 pub enum TensorsError {
     /// The operating system refused.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    File(#[from] FileError),
 
     /// The stream cannot be written or gone on with.
     #[error(transparent)]
@@ -110,26 +110,26 @@ pub enum TensorsError {
 impl TensorsError {
     /// The variant that fits what the operating system said.
     pub fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Store(StoreError::from_io(action, path, source))
+        Self::File(FileError::from_io(action, path, source))
     }
 }
 
 impl Hint for TensorsError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Store(StoreError::NoSpace { path, .. }) => {
+            Self::File(FileError::NoSpace { path, .. }) => {
                 vec![
                     format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder_of(path).display()),
                     "what was flushed before is whole: `dwell tensors recover FILE` ends such a stream".to_owned(),
                 ]
             }
-            Self::Store(StoreError::NotFound { path, .. }) if path.starts_with("~") => {
+            Self::File(FileError::NotFound { path, .. }) if path.starts_with("~") => {
                 vec!["write the whole path: `~` means nothing but to a shell".to_owned()]
             }
-            Self::Store(StoreError::NotFound { path, .. }) if !folder_of(path).exists() => {
+            Self::File(FileError::NotFound { path, .. }) if !folder_of(path).exists() => {
                 vec![format!("make the folder with `mkdir -p '{}'`", folder_of(path).display())]
             }
-            Self::Store(error) => error.hints(),
+            Self::File(error) => error.hints(),
             Self::Stream(error) => error.hints(),
             Self::OtherVersion { found, .. } => {
                 vec![format!("read it with a dwell that writes container version {found}")]

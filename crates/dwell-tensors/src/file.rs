@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use dwell_codec::{Decoder, Encoded};
-use dwell_store::CONTINUATION;
+use dwell_files::arrow_framing::CONTINUATION;
 
 use crate::container::{
     BatchSpan, CONTAINER_VERSION, DroppedRow, Index, PacketEntry, ScanEnd, VERSION_KEY, read_at, read_footer,

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dwell_store::AtomicFile;
+use dwell_files::AtomicFile;
 use serde::Serialize;
 
 use crate::container::{Index, IndexBuilder};

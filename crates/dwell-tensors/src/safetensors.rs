@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use dwell_codec::DType;
-use dwell_store::AtomicFile;
+use dwell_files::AtomicFile;
 use serde_json::{Map, Value, json};
 
 use crate::{PacketEntry, TensorFile, TensorsError};

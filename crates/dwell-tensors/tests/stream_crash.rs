@@ -64,7 +64,7 @@ fn captured_process() {
         Err(TensorsError::Stream(StreamError::NoCheckpoint { .. })) | Err(TensorsError::NotAStream { .. }) => {
             (TensorStream::create(path, options()).unwrap(), 0)
         }
-        Err(TensorsError::Store(dwell_store::StoreError::NotFound { .. })) => {
+        Err(TensorsError::File(dwell_files::FileError::NotFound { .. })) => {
             (TensorStream::create(path, options()).unwrap(), 0)
         }
         // Killed between the last write and its end.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use common::{head, pattern, skip};
 use dwell_events::Hint;
-use dwell_store::StoreError;
+use dwell_files::FileError;
 use dwell_tensors::{
     Codec, DirectIo, FileEnd, Handover, Pressure, StreamError, StreamOptions, TensorFile, TensorStream, TensorsError,
     recover, verify,
@@ -66,7 +66,7 @@ fn a_full_disk_keeps_what_was_flushed() {
     let path = dir.path().join("a.tensors");
     let outcome = std::panic::catch_unwind(|| {
         let (error, flushed) = fill(&path);
-        assert!(matches!(error, TensorsError::Store(StoreError::NoSpace { .. })), "{error}");
+        assert!(matches!(error, TensorsError::File(FileError::NoSpace { .. })), "{error}");
         assert!(error.hints().iter().any(|hint| hint.contains("df -h")), "{:?}", error.hints());
         assert_readable(&path, flushed);
     });
@@ -217,7 +217,7 @@ fn options_that_cannot_work_are_refused() {
     }
     assert!(!path.exists());
     let nowhere = TensorStream::create(&dir.path().join("no/a.tensors"), options()).err().unwrap();
-    assert!(matches!(nowhere, TensorsError::Store(StoreError::NotFound { .. })), "{nowhere}");
+    assert!(matches!(nowhere, TensorsError::File(FileError::NotFound { .. })), "{nowhere}");
 }
 
 #[test]

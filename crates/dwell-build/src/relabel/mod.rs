@@ -18,12 +18,10 @@ use arrow_array::RecordBatch;
 use dwell_analysis::Options;
 use dwell_events::schema::{Table, loss, region_map};
 use dwell_events::{Hint, Severity};
+use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most, write_bytes_atomically, write_json_atomically};
 use dwell_label::rules::{DecidedBy, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
-use dwell_store::{
-    RunDir, RunState, StoreError, TableWriter, WRITTEN_BY_HAND_MAX_BYTES, open_table, read_text_at_most, text_at,
-    write_bytes_atomically, write_json_atomically, write_manifest,
-};
+use dwell_store::{RunDir, RunState, StoreError, TableWriter, open_table, text_at, write_manifest};
 use serde::Serialize;
 
 use crate::{BuildError, analyse_run};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dwell_store::{PARTIAL_SUFFIX, RunDir, StoreError, rename_durably};
+use dwell_files::{FileError, PARTIAL_SUFFIX, rename_durably};
+use dwell_store::{RunDir, StoreError};
 
 use crate::BuildError;
 
@@ -23,7 +24,7 @@ impl Staging {
     pub(super) fn create(target: &Path, named_as: &RunDir) -> Result<Self, BuildError> {
         let action = "making the relabelled run";
         if fs::symlink_metadata(target).is_ok() {
-            return Err(StoreError::Exists { action, path: target.to_owned() }.into());
+            return Err(FileError::Exists { action, path: target.to_owned() }.into());
         }
         let mut folder = target.as_os_str().to_owned();
         folder.push(PARTIAL_SUFFIX);

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use dwell_analysis::metric_columns;
 use dwell_build::analyse_run;
+use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
-use dwell_store::{FoundRun, RunDir, runs_under, write_bytes_atomically, write_json_atomically};
+use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::aggregate_text;
 use crate::args::{AnalyseArgs, MetricsArgs};

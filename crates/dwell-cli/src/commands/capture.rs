@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use dwell_capture::{CaptureJob, CaptureOutput, CapturedPhase, Layers, Selection, Slice, model_fingerprint};
 use dwell_codec::Codec;
 use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_files::check_replaceable;
 use dwell_record::{CaptureReport, capture};
-use dwell_store::check_replaceable;
 use dwell_tensors::{TensorFile, recover};
 
 use crate::args::CaptureArgs;

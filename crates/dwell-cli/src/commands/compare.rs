@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
-use dwell_store::{TreeKind, tree_kind, write_bytes_atomically, write_json_atomically};
+use dwell_store::{TreeKind, tree_kind};
 
 use super::analyse_tree::read_runs;
 use crate::args::CompareArgs;

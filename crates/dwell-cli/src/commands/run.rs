@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_build::{BuiltRun, build_run};
+use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
 use dwell_record::{discard_run, record_run};
 use dwell_store::{RunDir, StoreError, new_run_id};
@@ -96,7 +97,7 @@ fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir
     RunDir::create(results, model_id, run_id).map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {
-            StoreError::Exists { .. } | StoreError::UnusableName { .. } => failure,
+            StoreError::File(FileError::Exists { .. }) | StoreError::UnusableName { .. } => failure,
             _ => failure.hint("choose a folder that can be written to with `-o DIR`"),
         }
     })

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use dwell_files::FileError;
 use dwell_store::{RunDir, StoreError, TreeKind, VerifyReport, tree_kind, verify};
 
 use super::verify_tree;
@@ -32,7 +33,7 @@ fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 fn unverifiable(error: &StoreError, run: &RunDir) -> Failure {
     let failure = Failure::from_hinted(error);
     match error {
-        StoreError::NotFound { .. } => {
+        StoreError::File(FileError::NotFound { .. }) => {
             failure.hint(format!("finish the run with `dwell recover '{}'`, which writes it", run.path().display()))
         }
         _ => failure,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use dwell_events::schema::memory::MemoryRow;
+use dwell_files::FileError;
 use dwell_process::{Pace, ProcessError, Sampler, SamplerThread, monotonic_ns};
 use dwell_store::{ClockAnchor, MemoryLog, MemoryLogForm, StoreError};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -91,7 +92,7 @@ fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let anchor = ClockAnchor { monotonic_ns: monotonic_ns(), unix_ns: unix.as_nanos() as u64 };
     MemoryLog::create(output, form, anchor, args.force).map(Some).map_err(|error| match &error {
-        StoreError::Exists { path, .. } => {
+        StoreError::File(FileError::Exists { path, .. }) => {
             let failure = Failure::new(error.to_string());
             let failure = match path == output {
                 true => failure,
@@ -102,7 +103,7 @@ fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
             };
             failure.hint("choose another name with -o, or replace it with --force").into()
         }
-        StoreError::NotFound { .. } => {
+        StoreError::File(FileError::NotFound { .. }) => {
             let folder = output.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             Failure::new(error.to_string()).hint(format!("mkdir -p {}", shell_word(&folder))).into()
         }

@@ -32,7 +32,7 @@ impl SmallDisk {
     /// Fills it up to so many bytes; returns the file that does.
     pub fn fill_but(&self, free_bytes: u64) -> PathBuf {
         let ballast = self.path().join("ballast");
-        let available = dwell_store::available_bytes(self.path()).unwrap();
+        let available = dwell_files::available_bytes(self.path()).unwrap();
         let mut file = File::create(&ballast).unwrap();
         file.write_all(&vec![7; (available - free_bytes) as usize]).unwrap();
         ballast

@@ -114,7 +114,7 @@ fn a_full_disk_stops_it_with_all_earlier_runs_intact() {
         .unwrap();
     wait_until(|| fs::read_to_string(results.join("manifest.csv")).is_ok_and(|text| text.lines().count() >= 3));
     // Nothing is left for the next run.
-    let free = dwell_store::available_bytes(disk.path()).unwrap();
+    let free = dwell_files::available_bytes(disk.path()).unwrap();
     let filled = fs::write(disk.path().join("ballast"), vec![7; free as usize + (1 << 20)]);
     assert!(filled.is_err());
     child.stdout.take();

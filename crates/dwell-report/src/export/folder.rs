@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use dwell_store::{
-    PARTIAL_SUFFIX, StoreError, TEXT_MAX_BYTES, hash_file, new_run_id, read_at_most, rename_durably,
-    write_bytes_atomically, write_json_atomically,
-};
+use dwell_files::{PARTIAL_SUFFIX, read_json, rename_durably, write_bytes_atomically, write_json_atomically};
+use dwell_store::{hash_file, new_run_id};
 use serde::Serialize;
 
 use super::paths::shorten_paths;
@@ -63,13 +61,7 @@ impl Folder {
             copied.map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
             return self.note_written(name);
         }
-        let bytes = read_at_most(from, TEXT_MAX_BYTES)
-            .map_err(|error| ReportError::from_io("reading a file of a run", from, error))?;
-        let mut value = serde_json::from_slice(&bytes).map_err(|error| StoreError::UnfitJson {
-            action: "reading a file of a run",
-            reason: error.to_string(),
-            path: from.to_path_buf(),
-        })?;
+        let mut value = read_json("reading a file of a run", from)?;
         self.shortened_paths += shorten_paths(&mut value);
         self.write_json(name, &value)
     }

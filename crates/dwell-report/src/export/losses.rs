@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use arrow_array::RecordBatch;
 use arrow_array::types::UInt64Type;
 use dwell_events::schema::Table;
+use dwell_files::FileError;
 use dwell_store::{StoreError, number_at, open_table_columns, text_at};
 
 use crate::ReportError;
@@ -26,7 +27,7 @@ pub(super) fn totals(runs: &[&RunFacts]) -> Result<Vec<LossTotal>, ReportError> 
     for run in runs {
         let mut of_run: BTreeMap<String, LossTotal> = BTreeMap::new();
         let table = match open_table_columns(&run.path, Table::Loss, &["kind", "severity", "count", "advice"]) {
-            Err(StoreError::NotFound { .. }) => continue,
+            Err(StoreError::File(FileError::NotFound { .. })) => continue,
             opened => opened?,
         };
         for batch in table {

@@ -11,6 +11,7 @@ mod zenodo;
 
 use std::path::{Path, PathBuf};
 
+use dwell_files::FileError;
 use dwell_store::{Manifest, RunDir, StoreError, check_name, verify, write_manifest};
 use serde::Serialize;
 
@@ -183,7 +184,7 @@ fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), R
     let damaged = |problem: String| ReportError::DamagedRun { problem, run: run.path.clone() };
     let report = match verify(&run.path) {
         Ok(report) => report,
-        Err(StoreError::NotFound { .. }) => return Err(damaged("it has no manifest".to_owned())),
+        Err(StoreError::File(FileError::NotFound { .. })) => return Err(damaged("it has no manifest".to_owned())),
         Err(error) => return Err(error.into()),
     };
     let problem = report

@@ -7,7 +7,8 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::{MessageHeader, root_as_message};
 use dwell_codec::{Codec, DType, Encoded};
-use dwell_store::{PREFIX_BYTES, fenced};
+use dwell_files::arrow_framing::PREFIX_BYTES;
+use dwell_files::fenced;
 
 use super::row::{DROPPED, Row, TENSOR, TOKEN};
 use super::schema::{Column, SCHEMA};

@@ -8,7 +8,7 @@
 
 use std::io::Read;
 
-use dwell_store::END_OF_STREAM;
+use dwell_files::arrow_framing::END_OF_STREAM;
 
 use super::index::Index;
 use super::index_bytes::{index_from_bytes, index_to_bytes};

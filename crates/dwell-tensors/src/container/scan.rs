@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use dwell_store::{END_OF_STREAM, PREFIX_BYTES};
+use dwell_files::arrow_framing::{END_OF_STREAM, PREFIX_BYTES};
 
 use super::batch::{BatchLayout, rows_of};
 use super::index::IndexBuilder;

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 use arrow_ipc::convert::{IpcSchemaEncoder, fb_to_schema};
 use arrow_ipc::{MessageBuilder, MessageHeader, MetadataVersion, root_as_message};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use dwell_store::{CONTINUATION, PREFIX_BYTES, fenced};
+use dwell_files::arrow_framing::{CONTINUATION, PREFIX_BYTES};
+use dwell_files::fenced;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{CHECKSUM_BYTES, PAGE_BYTES, is_sealed, padding, seal};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dwell_store::AtomicFile;
+use dwell_files::AtomicFile;
 
 use super::frame::batch_frame;
 use super::index::IndexBuilder;

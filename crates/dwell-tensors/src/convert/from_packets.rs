@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use dwell_codec::{Codec, DType, Encoder};
-use dwell_store::{TEXT_MAX_BYTES, read_at_most};
+use dwell_files::{TEXT_MAX_BYTES, read_at_most};
 use serde::Serialize;
 
 use super::StreamCopy;

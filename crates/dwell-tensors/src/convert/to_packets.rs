@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use dwell_codec::DType;
-use dwell_store::AtomicFile;
+use dwell_files::AtomicFile;
 use half::f16;
 
 use super::packet_codec::PacketCodec;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dwell_store::{read_text_at_most, write_json_atomically};
+use dwell_files::{read_text_at_most, write_json_atomically};
 use serde::{Deserialize, Serialize};
 
 use super::error::StreamError;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dwell_store::write_json_atomically;
+use dwell_files::write_json_atomically;
 use serde::Serialize;
 
 use crate::{TensorsError, TokenMark};

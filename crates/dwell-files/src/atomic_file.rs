@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::StoreError;
+use crate::FileError;
 
 /// What the names of unfinished files end with.
 pub const PARTIAL_SUFFIX: &str = ".partial";
@@ -24,21 +24,21 @@ pub struct AtomicFile {
 
 impl AtomicFile {
     /// Begins a file that will replace the file of this name.
-    pub fn create(target: &Path) -> Result<Self, StoreError> {
+    pub fn create(target: &Path) -> Result<Self, FileError> {
         check_replaceable("creating a file", target)?;
         let partial = partial_path(target);
-        let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a file", &partial, error))?;
+        let file = File::create(&partial).map_err(|error| FileError::from_io("creating a file", &partial, error))?;
         Ok(Self { target: target.to_path_buf(), partial, writer: Some(BufWriter::new(file)) })
     }
 
     /// Makes the content durable and gives it its name.
-    pub fn commit(mut self) -> Result<(), StoreError> {
+    pub fn commit(mut self) -> Result<(), FileError> {
         if let Some(writer) = self.writer.take() {
             let synced = writer.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
             if let Err(error) = synced {
                 // The name is not taken; the leftovers are of no use to anyone.
                 let _ = fs::remove_file(&self.partial);
-                return Err(StoreError::from_io("writing a file", &self.target, error));
+                return Err(FileError::from_io("writing a file", &self.target, error));
             }
             rename_durably(&self.partial, &self.target)?;
         }
@@ -65,15 +65,15 @@ impl Drop for AtomicFile {
 }
 
 /// Writes a whole file.
-pub fn write_bytes_atomically(target: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub fn write_bytes_atomically(target: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = AtomicFile::create(target)?;
-    file.write_all(bytes).map_err(|error| StoreError::from_io("writing a file", target, error))?;
+    file.write_all(bytes).map_err(|error| FileError::from_io("writing a file", target, error))?;
     file.commit()
 }
 
 /// Writes a value as indented JSON with a final newline.
-pub fn write_json_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(), StoreError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| StoreError::UnfitJson {
+pub fn write_json_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(), FileError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| FileError::UnfitJson {
         action: "writing a JSON file",
         reason: error.to_string(),
         path: target.to_path_buf(),
@@ -85,35 +85,35 @@ pub fn write_json_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(
 /// Refuses a name that a device, a pipe or a directory has.
 ///
 /// Renaming would take the place of a device for everyone, and opening a pipe may wait forever.
-pub fn check_replaceable(action: &'static str, target: &Path) -> Result<(), StoreError> {
+pub fn check_replaceable(action: &'static str, target: &Path) -> Result<(), FileError> {
     match fs::metadata(target) {
-        Ok(found) if !found.is_file() => Err(StoreError::NotAFile { action, path: target.to_path_buf() }),
+        Ok(found) if !found.is_file() => Err(FileError::NotAFile { action, path: target.to_path_buf() }),
         _ => Ok(()),
     }
 }
 
 /// Where the content of `target` is gathered.
-pub(crate) fn partial_path(target: &Path) -> PathBuf {
+pub fn partial_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(PARTIAL_SUFFIX);
     PathBuf::from(name)
 }
 
 /// Renames, and makes the new name survive a power failure too.
-pub fn rename_durably(from: &Path, to: &Path) -> Result<(), StoreError> {
-    fs::rename(from, to).map_err(|error| StoreError::from_io("giving a finished file its name", to, error))?;
+pub fn rename_durably(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(|error| FileError::from_io("giving a finished file its name", to, error))?;
     sync_directory_of(to)
 }
 
 /// A name is durable only once its directory is synced.
-pub fn sync_directory_of(path: &Path) -> Result<(), StoreError> {
+pub fn sync_directory_of(path: &Path) -> Result<(), FileError> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     File::open(directory)
         .and_then(|handle| handle.sync_all())
-        .map_err(|error| StoreError::from_io("syncing a directory", directory, error))
+        .map_err(|error| FileError::from_io("syncing a directory", directory, error))
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for path in [dir.path(), &socket] {
             let error = write_bytes_atomically(path, b"new").unwrap_err();
-            assert!(matches!(error, StoreError::NotAFile { .. }), "{error}");
+            assert!(matches!(error, FileError::NotAFile { .. }), "{error}");
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

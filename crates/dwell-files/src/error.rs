@@ -1,0 +1,160 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dwell_events::Hint;
+
+/// Why a file could not be written or read.
+///
+/// `action` is what was being done, in words that begin the message: "writing a raw batch".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The disk or the quota is full. What was written before is still whole.
+    #[error("{action} found no space left on the device: {path:?}")]
+    NoSpace {
+        /// What was being done.
+        action: &'static str,
+        /// File that could not grow.
+        path: PathBuf,
+    },
+
+    /// The disk has less room than the run is expected to need.
+    #[error("the disk has {available_bytes} bytes free, and the run needs {needed_bytes}: {path:?}")]
+    NotEnoughSpace {
+        /// Bytes that the user may still write.
+        available_bytes: u64,
+        /// Bytes asked for.
+        needed_bytes: u64,
+        /// Directory that was to be written to.
+        path: PathBuf,
+    },
+
+    /// The file system refused access.
+    #[error("{action} was not permitted: {path:?}")]
+    PermissionDenied {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// Something is there already and is not overwritten.
+    #[error("{action} found that it exists already: {path:?}")]
+    Exists {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// The file or directory is not there.
+    #[error("{action} found no such file or directory: {path:?}")]
+    NotFound {
+        /// What was being done.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// A device, a pipe or a directory has the name; it is neither written nor replaced.
+    #[error("{action} found no regular file, and one is needed: {path:?}")]
+    NotAFile {
+        /// What was being done.
+        action: &'static str,
+        /// What has the name.
+        path: PathBuf,
+    },
+
+    /// Any other failure of the operating system.
+    #[error("{action} failed with {source}: {path:?}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+        /// File or directory.
+        path: PathBuf,
+    },
+
+    /// A JSON file does not hold what it should.
+    #[error("{action} found JSON that does not fit ({reason}): {path:?}")]
+    UnfitJson {
+        /// What was being done.
+        action: &'static str,
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl FileError {
+    /// The variant that fits what the operating system said.
+    pub fn from_io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { action, path },
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied { action, path },
+            io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => Self::Exists { action, path },
+            io::ErrorKind::NotFound => Self::NotFound { action, path },
+            _ => Self::Io { action, source, path },
+        }
+    }
+
+    /// Whether a full disk is the cause: nothing else can be written there until there is room.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::NotEnoughSpace { .. })
+    }
+
+    /// Whether the same may succeed later: not damage, but something that the machine lacked.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::Exists { .. } | Self::NotAFile { .. } | Self::UnfitJson { .. })
+    }
+}
+
+impl Hint for FileError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => vec![
+                format!(
+                    "see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`",
+                    parent(path).display()
+                ),
+                "what was written so far is whole: `dwell recover` finishes the run once there is space".to_owned(),
+            ],
+            Self::PermissionDenied { path, .. } => {
+                vec![format!("see who may write there with `ls -ld '{}'`", parent(path).display())]
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                vec![
+                    "see how large a file may be with `ulimit -f`, and allow more with `ulimit -f unlimited`"
+                        .to_owned(),
+                ]
+            }
+            Self::Exists { path, .. } => {
+                vec![format!("choose another run id, or look at what is there with `ls '{}'`", path.display())]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_ends_with_the_quoted_path() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = FileError::from_io("writing a raw batch", Path::new("/r/raw/records.arrows"), full);
+        assert_eq!(
+            error.to_string(),
+            r#"writing a raw batch found no space left on the device: "/r/raw/records.arrows""#
+        );
+        assert!(error.hints()[0].contains("df -h '/r/raw'"));
+    }
+}

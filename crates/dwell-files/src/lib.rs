@@ -1,0 +1,24 @@
+//! Files that appear whole or not at all, and reads that end.
+//!
+//! Everything that dwell writes beside its raw streams goes through [`AtomicFile`]; every file that may come from
+//! elsewhere is read with a limit ([`read_at_most`]) and decoded inside a fence ([`fenced`]). The crate knows no
+//! format but the framing of Arrow IPC streams ([`arrow_framing`]), which raw streams and tensor streams share, so that
+//! a tensor stream can be written without compiling Parquet.
+
+#![forbid(unsafe_code)]
+
+pub mod arrow_framing;
+mod atomic_file;
+mod bounded_read;
+mod error;
+mod fence;
+mod space;
+
+pub use atomic_file::{
+    AtomicFile, PARTIAL_SUFFIX, check_replaceable, partial_path, rename_durably, sync_directory_of,
+    write_bytes_atomically, write_json_atomically,
+};
+pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_json, read_text_at_most};
+pub use error::FileError;
+pub use fence::fenced;
+pub use space::{available_bytes, ensure_space};
