@@ -13,8 +13,10 @@ mod machine;
 mod memory;
 mod overhead;
 mod report;
+mod sampled_trace;
 mod stream;
 mod trial;
+mod versions;
 mod watch;
 
 use std::path::PathBuf;
@@ -52,6 +54,12 @@ struct Args {
     /// Seconds that `watch` watches for, each time.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     watch_secs: u32,
+    /// Another build of dwell that `versions` compares this one with.
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
+    /// Rounds of `versions`.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    versions_rounds: u32,
     /// Folder that the results are kept in.
     #[arg(long, default_value = "benches/runs")]
     output: PathBuf,
@@ -73,6 +81,8 @@ enum Part {
     /// KV cache events.
     #[value(name = "kv_events")]
     KvEvents,
+    /// This build against another, which `--against` names.
+    Versions,
 }
 
 impl Part {
@@ -84,6 +94,7 @@ impl Part {
             Part::Codecs => "codecs",
             Part::Watch => "watch",
             Part::KvEvents => "kv_events",
+            Part::Versions => "versions",
         }
     }
 }
@@ -126,6 +137,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::KvEvents) {
         kv_events::measure(&mut report)?;
+    }
+    if let Some(against) = args.against.as_deref().filter(|_| args.measures(Part::Versions)) {
+        versions::measure(against, args.versions_rounds, &mut report)?;
     }
     report.end()
 }
