@@ -1,0 +1,92 @@
+//! What a command answers, and when two answers are the same.
+
+use std::process::Output;
+
+use serde_json::{Map, Value};
+
+use crate::fixture::AskedCommand;
+
+/// Figures are computed by the same formulas; sums may be taken in another order.
+const TOLERANCE: f64 = 1e-9;
+
+/// Exit code and result of a command.
+pub struct Answer {
+    exit_code: i32,
+    /// None if the command was not done.
+    result: Option<Value>,
+}
+
+impl Answer {
+    /// From a file: the exit code in the first line, then the JSON.
+    pub fn recorded(text: &str) -> Self {
+        let (first, json) = text.split_once('\n').unwrap();
+        let exit_code = first.strip_prefix("exit code ").unwrap().parse().unwrap();
+        Self { exit_code, result: serde_json::from_str(json).ok() }
+    }
+
+    pub fn of(output: &Output) -> Self {
+        Self { exit_code: output.status.code().unwrap(), result: serde_json::from_slice(&output.stdout).ok() }
+    }
+}
+
+/// Keys whose values are those of the process that answers, or of the machine it answers on.
+fn is_own(command: &AskedCommand, key: &str) -> bool {
+    let is_recorded_anew = matches!((command.case.as_str(), command.answer.as_str()), ("unfinished", "resume"));
+    let is_captured_anew = command.case == "checkpointed" && command.answer != "info";
+    match key {
+        "observer_peak_rss_bytes" => true,
+        // How well runs count depends on how busy the machine is.
+        "exclusions" => is_recorded_anew,
+        // Another processor computes in another order, and other values take another room.
+        "stored_bytes" | "file_bytes" | "peak_memory_bytes" | "waited_s" | "duration_s" => is_captured_anew,
+        "prompt_ns" | "decode_ns" | "prompt_tokens_per_s" | "decode_tokens_per_s" => is_captured_anew,
+        _ => false,
+    }
+}
+
+/// Asserts that everything that was said is said now. Keys that are new are fine.
+pub fn assert_same(expected: &Answer, found: &Answer, command: &AskedCommand, what: &str) {
+    assert_eq!(expected.exit_code, found.exit_code, "{what}");
+    match (&expected.result, &found.result) {
+        (Some(expected), Some(found)) => Comparison { command, what }.values(expected, found, ""),
+        (expected, found) => assert_eq!(expected, found, "{what}"),
+    }
+}
+
+struct Comparison<'a> {
+    command: &'a AskedCommand,
+    what: &'a str,
+}
+
+impl Comparison<'_> {
+    fn values(&self, expected: &Value, found: &Value, path: &str) {
+        match (expected, found) {
+            (Value::Object(expected), Value::Object(found)) => self.objects(expected, found, path),
+            (Value::Array(expected), Value::Array(found)) => {
+                assert_eq!(expected.len(), found.len(), "{path}: {expected:?} and {found:?}; {}", self.what);
+                for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+                    self.values(expected, found, &format!("{path}[{index}]"));
+                }
+            }
+            (Value::Number(expected), Value::Number(found)) => {
+                let (expected, found) = (expected.as_f64().unwrap(), found.as_f64().unwrap());
+                let difference = (expected - found).abs();
+                let is_same = difference <= TOLERANCE * expected.abs().max(found.abs());
+                assert!(is_same, "{path} was {expected} and is {found}; {}", self.what);
+            }
+            _ => assert_eq!(expected, found, "{path}; {}", self.what),
+        }
+    }
+
+    fn objects(&self, expected: &Map<String, Value>, found: &Map<String, Value>, path: &str) {
+        for (key, expected) in expected.iter().filter(|(key, _)| !is_own(self.command, key)) {
+            let path = format!("{path}.{key}");
+            let found = found.get(key).unwrap_or_else(|| panic!("{path} is not there any more; {}", self.what));
+            match (key.as_str(), expected.as_u64(), found.as_u64()) {
+                // A later version makes more files out of a run.
+                ("files", Some(expected), Some(found)) => assert!(found >= expected, "{path}; {}", self.what),
+                _ => self.values(expected, found, &path),
+            }
+        }
+    }
+}
