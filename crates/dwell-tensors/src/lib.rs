@@ -4,6 +4,8 @@
 //! order in which they came. The file is an Arrow IPC stream that other programs read too. `TensorFile`
 //! reads it back, whole or cut off.
 
+#![forbid(unsafe_code)]
+
 mod container;
 mod convert;
 mod diff;
