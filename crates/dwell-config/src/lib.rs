@@ -31,7 +31,7 @@ pub use experiment::{
 pub use key_table::keys;
 pub use keys::{DefaultValue, Key, Kind, ListRule};
 pub use parse::{Parsed, parse};
-pub use plan::{Combination, MOST_RUNS, Plan, PlanError, PlannedRun, RunKind};
+pub use plan::{Combination, MOST_RUNS, Plan, PlanError, PlannedKind, PlannedRun};
 pub use problem::{ConfigError, Note, Problem};
 pub use prompts::{PromptError, PromptItem, actions, builtin_prompts, parse_prompts, prompt_keys, select};
 pub use rules::CONTEXT_GRAIN;

@@ -42,7 +42,7 @@ pub struct Combination {
 /// What a run is for. Runs of a kind are counted from 1 within their combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunKind {
+pub enum PlannedKind {
     /// Warms up the machine and does not count.
     Warmup(u32),
     /// Is not recorded; what recorded runs are compared with.
@@ -59,7 +59,7 @@ pub struct PlannedRun {
     /// What is set up.
     pub combination: Combination,
     /// What it is for.
-    pub kind: RunKind,
+    pub kind: PlannedKind,
 }
 
 impl fmt::Display for Combination {
@@ -74,12 +74,12 @@ impl fmt::Display for Combination {
     }
 }
 
-impl fmt::Display for RunKind {
+impl fmt::Display for PlannedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunKind::Warmup(number) => write!(f, "warmup{number}"),
-            RunKind::Untraced(number) => write!(f, "untraced{number}"),
-            RunKind::Repetition(number) => write!(f, "rep{number}"),
+            PlannedKind::Warmup(number) => write!(f, "warmup{number}"),
+            PlannedKind::Untraced(number) => write!(f, "untraced{number}"),
+            PlannedKind::Repetition(number) => write!(f, "rep{number}"),
         }
     }
 }
@@ -150,12 +150,12 @@ impl Experiment {
     }
 
     /// The runs of one combination.
-    fn kinds(&self) -> impl Iterator<Item = RunKind> + use<> {
+    fn kinds(&self) -> impl Iterator<Item = PlannedKind> + use<> {
         let untraced = u32::from(self.telemetry.measure_slowdown);
         (1..=self.sweep.warmup_runs)
-            .map(RunKind::Warmup)
-            .chain((1..=untraced).map(RunKind::Untraced))
-            .chain((1..=self.sweep.repetitions).map(RunKind::Repetition))
+            .map(PlannedKind::Warmup)
+            .chain((1..=untraced).map(PlannedKind::Untraced))
+            .chain((1..=self.sweep.repetitions).map(PlannedKind::Repetition))
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 
 use common::{experiment, parsed, shipped};
-use dwell_config::{RunKind, parse_prompts};
+use dwell_config::{PlannedKind, parse_prompts};
 use dwell_events::engine::KvType;
 
 const EXPERIMENTS: [&str; 5] =
@@ -52,6 +52,6 @@ fn the_tiny_experiment_has_the_runs_that_tests_count_on() {
     let plan = experiment(&shipped("config/tiny_experiment.yaml")).plan(2).unwrap();
     // 2 models, 2 contexts, 2 types, each with 1 warm-up and 2 repetitions.
     assert_eq!(plan.runs.len(), 2 * 2 * 2 * 3);
-    let warmups = plan.runs.iter().filter(|run| matches!(run.kind, RunKind::Warmup(_))).count();
+    let warmups = plan.runs.iter().filter(|run| matches!(run.kind, PlannedKind::Warmup(_))).count();
     assert_eq!(warmups, 8);
 }

@@ -1,7 +1,7 @@
 //! From a planned run to the request that is recorded.
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_config::{AnalyserConfig, Collector, Figures, PlannedRun, RunKind as PlannedKind, actions};
+use dwell_config::{AnalyserConfig, Collector, Figures, PlannedKind, PlannedRun, actions};
 use dwell_events::RunKind;
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;

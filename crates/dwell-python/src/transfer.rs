@@ -17,7 +17,7 @@ use crate::comparison::Comparison;
 use crate::cuda::{CudaError, CudaEvent, CudaStream, Driver};
 use crate::error::{closed, of_cuda, of_tensors};
 use crate::gpu_kernel::Copy;
-use crate::intake::{Batch, Intake, LONGEST_WAIT, Order, Piece};
+use crate::pending_copies::{Batch, LONGEST_WAIT, Order, PendingCopies, Piece};
 use crate::ring::{LentElements, Ring};
 use crate::stream::{SharedStream, Stream, TensorValues};
 
@@ -46,7 +46,7 @@ impl Failure {
 struct Shared {
     stream: SharedStream,
     driver: Option<Driver>,
-    intake: Mutex<Intake>,
+    pending: Mutex<PendingCopies>,
     failure: Mutex<Option<Failure>>,
 }
 
@@ -68,8 +68,8 @@ impl Transfer {
     fn new(py: Python<'_>, stream: Py<Stream>, ring: Py<Ring>, uses_cuda: bool, waits: bool) -> PyResult<Self> {
         let driver = uses_cuda.then(Driver::open).transpose().map_err(|error| of_cuda(py, &error))?;
         let (orders, received) = channel();
-        let intake = Mutex::new(Intake::new(orders, ring.get().address()));
-        let shared = Arc::new(Shared { stream: stream.get().shared(), driver, intake, failure: Mutex::default() });
+        let pending = Mutex::new(PendingCopies::new(orders, ring.get().address()));
+        let shared = Arc::new(Shared { stream: stream.get().shared(), driver, pending, failure: Mutex::default() });
         let worker = Arc::clone(&shared);
         let thread = thread::Builder::new().name("dwell-transfer".to_owned()).spawn(move || worker.obey(&received))?;
         Ok(Self { shared, names: stream, ring, thread: Mutex::new(Some(thread)), waits })
@@ -112,7 +112,7 @@ impl Transfer {
         let Some(elements) = self.room(py, bytes)? else { return Ok(false) };
         let comparison = comparison.map(|comparison| comparison.copies());
         let piece = Piece { head: Some(head), elements, comparison };
-        self.take(&mut self.intake(), None, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
+        self.take(&mut self.pending(), None, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
@@ -144,7 +144,7 @@ impl Transfer {
         let Some(elements) = self.ring.get().room(bytes) else { return Ok(false) };
         let piece = Piece { head: None, elements, comparison: Some(comparison.copies()) };
         let stream = self.stream_at(place).map_err(|error| of_cuda(py, &error))?;
-        self.take(&mut self.intake(), stream, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
+        self.take(&mut self.pending(), stream, vec![(piece, address)]).map_err(|error| of_cuda(py, &error))?;
         Ok(true)
     }
 
@@ -161,7 +161,7 @@ impl Transfer {
 
     /// Has what was taken so far handed over, if it is much or has waited long; else the next pass adds to it.
     fn end_pass(&self, py: Python<'_>) -> PyResult<()> {
-        self.intake().seal_if_due(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))
+        self.pending().seal_if_due(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))
     }
 
     /// Returns when all that was taken is handed over.
@@ -175,8 +175,8 @@ impl Transfer {
 
     /// Drains, ends the thread, and gives the ring's memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let sealed = self.intake().seal(self.shared.driver.as_ref());
-        self.intake().close();
+        let sealed = self.pending().seal(self.shared.driver.as_ref());
+        self.pending().close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = py.detach(|| thread.join());
@@ -188,8 +188,8 @@ impl Transfer {
 }
 
 impl Transfer {
-    fn intake(&self) -> MutexGuard<'_, Intake> {
-        self.shared.intake()
+    fn pending(&self) -> MutexGuard<'_, PendingCopies> {
+        self.shared.pending()
     }
 
     /// Raises what made the thread give up.
@@ -205,7 +205,7 @@ impl Transfer {
             return Ok(Some(room));
         }
         // What has been copied gives its room back only after it was handed over.
-        self.intake().seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
+        self.pending().seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
         while self.waits && ring.can_hold(bytes) {
             if let Some(room) = py.detach(|| ring.room_soon(bytes)) {
                 return Ok(Some(room));
@@ -219,9 +219,9 @@ impl Transfer {
     /// Gives an order that comes after all that was taken so far.
     fn order(&self, py: Python<'_>, order: Order) -> PyResult<()> {
         self.check(py)?;
-        let mut intake = self.intake();
-        intake.seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
-        if intake.order(order) { Ok(()) } else { Err(closed(py)) }
+        let mut pending = self.pending();
+        pending.seal(self.shared.driver.as_ref()).map_err(|error| of_cuda(py, &error))?;
+        if pending.order(order) { Ok(()) } else { Err(closed(py)) }
     }
 
     /// Takes a tensor of a GPU, on the stream that computes it or, with its owner, beside that.
@@ -234,10 +234,10 @@ impl Transfer {
     ) -> Result<(), CudaError> {
         let driver = self.shared.driver()?;
         let stream = driver.stream(cuda_stream)?;
-        let mut intake = self.intake();
-        let Some(owner) = owner else { return self.take(&mut intake, Some(stream), vec![(piece, address)]) };
-        intake.begin_copy_beside(driver, stream, piece.copy_from(address), owner)?;
-        intake.push(Some(driver), piece)
+        let mut pending = self.pending();
+        let Some(owner) = owner else { return self.take(&mut pending, Some(stream), vec![(piece, address)]) };
+        pending.begin_copy_beside(driver, stream, piece.copy_from(address), owner)?;
+        pending.push(Some(driver), piece)
     }
 
     /// The stream of a device, if it is one.
@@ -270,7 +270,7 @@ impl Transfer {
                 room = next_room;
             }
             let count = some.len();
-            self.take(&mut self.intake(), stream, some).map_err(|error| of_cuda(py, &error))?;
+            self.take(&mut self.pending(), stream, some).map_err(|error| of_cuda(py, &error))?;
             *taken += count;
         }
         Ok(())
@@ -279,13 +279,13 @@ impl Transfer {
     /// Begins the copies of pieces from their addresses, all of one stream or of the processor, and takes the pieces.
     fn take(
         &self,
-        intake: &mut Intake,
+        pending: &mut PendingCopies,
         stream: Option<CudaStream>,
         mut pieces: Vec<(Piece, usize)>,
     ) -> Result<(), CudaError> {
         if let Some(stream) = stream {
             let copies: Vec<Copy> = pieces.iter().map(|(piece, address)| piece.copy_from(*address)).collect();
-            intake.begin_copies(self.shared.driver()?, stream, &copies)?;
+            pending.begin_copies(self.shared.driver()?, stream, &copies)?;
         } else {
             for (piece, address) in &mut pieces {
                 // SAFETY: the caller, hooks of the same package, holds the tensor whose memory this is for as long as this
@@ -293,13 +293,13 @@ impl Transfer {
                 unsafe { piece.elements.fill_from(*address) };
             }
         }
-        pieces.into_iter().try_for_each(|(piece, _)| intake.push(self.shared.driver.as_ref(), piece))
+        pieces.into_iter().try_for_each(|(piece, _)| pending.push(self.shared.driver.as_ref(), piece))
     }
 }
 
 impl Shared {
-    fn intake(&self) -> MutexGuard<'_, Intake> {
-        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingCopies> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<Failure>> {
@@ -317,7 +317,7 @@ impl Shared {
                 Ok(order) => self.carry_out(order),
                 // The model may pause: what its last pass left must not wait for the next.
                 Err(RecvTimeoutError::Timeout) => {
-                    self.intake().seal_if_due(self.driver.as_ref()).map_err(Failure::Cuda)
+                    self.pending().seal_if_due(self.driver.as_ref()).map_err(Failure::Cuda)
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
@@ -378,8 +378,8 @@ fn hand_over(stream: &TensorStream, batch: Batch) -> Result<(), TensorsError> {
 impl Drop for Transfer {
     fn drop(&mut self) {
         // The thread waits for the copies that have begun, and ends.
-        let mut intake = self.intake();
-        let _ = intake.seal(self.shared.driver.as_ref());
-        intake.close();
+        let mut pending = self.pending();
+        let _ = pending.seal(self.shared.driver.as_ref());
+        pending.close();
     }
 }

@@ -53,8 +53,8 @@ pub(crate) enum Order {
     Answer(Sender<()>),
 }
 
-/// What the threads that run the model share.
-pub(crate) struct Intake {
+/// Copies that have begun and are not handed over yet. The threads that run the model share it.
+pub(crate) struct PendingCopies {
     batch: Batch,
     /// `None` once closed.
     orders: Option<Sender<Order>>,
@@ -66,7 +66,7 @@ pub(crate) struct Intake {
     ring_address: usize,
 }
 
-impl Intake {
+impl PendingCopies {
     pub(crate) fn new(orders: Sender<Order>, ring_address: usize) -> Self {
         let (sides, kernels) = (Vec::new(), Vec::new());
         Self { batch: Batch::default(), orders: Some(orders), sides, kernels, ring_address }
