@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use dwell_report::{ExportFormat, ExportRequest, ReportError, RunFacts, export};
+use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunFacts, export};
 use dwell_store::{RunDir, RunState, StoreError, write_manifest};
 
 #[test]
@@ -17,7 +17,7 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
     let request = ExportRequest {
         source: run.path().to_owned(),
         target: root.path().join("dataset"),
-        format: ExportFormat::Zenodo,
+        exporter: EXPORTERS.into_iter().find(|exporter| exporter.name() == "zenodo").unwrap(),
         licence: Some("MIT".to_owned()),
         title: None,
         with_raw: false,

@@ -2,23 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportFormatArg {
-    /// Hugging Face.
-    Hf,
-    /// Zenodo.
-    Zenodo,
-}
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use dwell_report::{EXPORTERS, Exporter};
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
     /// Run directory, results directory, or the folder of a model in one.
     pub(crate) path: PathBuf,
     /// Where the dataset is to be published.
-    #[arg(long, value_enum)]
-    pub(crate) format: ExportFormatArg,
+    #[arg(long, value_parser = exporter())]
+    pub(crate) format: &'static dyn Exporter,
     /// Folder to make; it must not exist yet.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
@@ -37,4 +31,10 @@ pub(crate) struct ExportArgs {
     /// Print what was exported as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn exporter() -> impl TypedValueParser<Value = &'static dyn Exporter> {
+    let values = EXPORTERS.map(|exporter| PossibleValue::new(exporter.name()).help(exporter.title()));
+    let named = |name: String| EXPORTERS.into_iter().find(|exporter| exporter.name() == name).ok_or("it is not known");
+    PossibleValuesParser::new(values).try_map(named)
 }

@@ -22,7 +22,7 @@ pub(crate) use capture::CaptureArgs;
 pub(crate) use compare::CompareArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
-pub(crate) use export::{ExportArgs, ExportFormatArg};
+pub(crate) use export::ExportArgs;
 pub(crate) use generation::GenerationArgs;
 pub(crate) use import::{ImportCommand, ImportKvEventsArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};

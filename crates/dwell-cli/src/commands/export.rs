@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use dwell_report::{ExportFormat, ExportReport, ExportRequest, export};
+use dwell_report::text::{bytes, counted};
+use dwell_report::{ExportReport, ExportRequest, export};
 
 use super::analyse_tree::read_runs;
-use crate::args::{ExportArgs, ExportFormatArg};
-use crate::format::{bytes, counted};
+use crate::args::ExportArgs;
 use crate::messages::{Failure, hinted};
 use crate::output::{print_result, say};
 
@@ -20,10 +20,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let request = ExportRequest {
         source: args.path.clone(),
         target: args.output.clone(),
-        format: match args.format {
-            ExportFormatArg::Hf => ExportFormat::HuggingFace,
-            ExportFormatArg::Zenodo => ExportFormat::Zenodo,
-        },
+        exporter: args.format,
         licence: args.licence.clone(),
         title: args.title.clone(),
         with_raw: args.with_raw,

@@ -1,19 +1,16 @@
-//! `README.md` of a dataset; for Hugging Face with the front matter of a dataset card.
+//! `README.md` of a dataset.
 
 use std::fmt::Write;
 
-use dwell_events::schema::Table;
-
 use super::origin::listed;
-use super::{Dataset, ExportFormat, place_of};
+use super::{Dataset, place_of};
 use crate::dictionary::DictionaryEntry;
 use crate::numbers;
 
 /// The whole page.
 pub(super) fn readme(dataset: &Dataset<'_>, dictionary: &[DictionaryEntry]) -> String {
-    let front_matter = if dataset.format == ExportFormat::HuggingFace { front_matter(dataset) } else { String::new() };
     [
-        front_matter,
+        dataset.exporter.front_matter(dataset),
         format!("# {}\n\n", dataset.title),
         what(dataset),
         how(dataset),
@@ -26,44 +23,6 @@ pub(super) fn readme(dataset: &Dataset<'_>, dictionary: &[DictionaryEntry]) -> S
         format!("## Licence\n\n[{}]({})\n", dataset.licence.name, dataset.licence.address()),
     ]
     .concat()
-}
-
-/// Quoted so that YAML takes it for text, whatever it holds: JSON strings are YAML.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-fn front_matter(dataset: &Dataset<'_>) -> String {
-    let mut text = String::from("---\n");
-    text.push_str(&dataset.licence.front_matter());
-    let _ = writeln!(text, "pretty_name: {}", quoted(&dataset.title));
-    text.push_str("tags:\n- llm\n- memory-trace\n- kv-cache\n- managed-retention-memory\n");
-    let _ = writeln!(text, "size_categories:\n- {}", size_category(dataset.origin.trace_rows));
-    text.push_str("configs:\n");
-    for table in Table::ALL.into_iter().filter(|table| has_table(dataset, *table)) {
-        let _ = writeln!(text, "- config_name: {}\n  data_files: \"data/*/*/{}\"", table.name(), table.file_name());
-    }
-    text.push_str("---\n\n");
-    text
-}
-
-fn has_table(dataset: &Dataset<'_>, table: Table) -> bool {
-    dataset.runs.iter().any(|run| run.path.join(table.file_name()).is_file())
-}
-
-/// The class of Hugging Face for so many rows.
-fn size_category(rows: u64) -> &'static str {
-    const CLASSES: [(u64, &str); 8] = [
-        (1_000, "n<1K"),
-        (10_000, "1K<n<10K"),
-        (100_000, "10K<n<100K"),
-        (1_000_000, "100K<n<1M"),
-        (10_000_000, "1M<n<10M"),
-        (100_000_000, "10M<n<100M"),
-        (1_000_000_000, "100M<n<1B"),
-        (10_000_000_000, "1B<n<10B"),
-    ];
-    CLASSES.iter().find(|(limit, _)| rows < *limit).map_or("10B<n<100B", |(_, name)| name)
 }
 
 fn what(dataset: &Dataset<'_>) -> String {
@@ -235,15 +194,4 @@ fn citation(dataset: &Dataset<'_>) -> String {
 /// A text that does not break a table.
 fn cell(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ").replace('|', "\\|")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_size_class_holds_the_rows() {
-        let classes = [0, 999, 1_000, 205_727, 99_999_999, 20_000_000_000].map(size_category);
-        assert_eq!(classes, ["n<1K", "n<1K", "1K<n<10K", "100K<n<1M", "10M<n<100M", "10B<n<100B"]);
-    }
 }

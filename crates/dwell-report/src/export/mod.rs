@@ -1,7 +1,9 @@
 //! A folder that is ready to be published: the runs, and all that a stranger needs to use them.
 
 mod card;
+mod exporter;
 mod folder;
+mod hugging_face;
 mod licence;
 mod losses;
 mod manifest;
@@ -22,18 +24,10 @@ use crate::facts::RunFacts;
 use crate::figures::experiment_figures;
 use crate::{Exclusion, ReportError};
 
+pub use exporter::{EXPORTERS, Exporter};
 use folder::Folder;
 use licence::Licence;
 use origin::Origin;
-
-/// Where a dataset is to be published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// Hugging Face: a dataset card with its front matter.
-    HuggingFace,
-    /// Zenodo: the metadata of a deposit.
-    Zenodo,
-}
 
 /// What to export, and how.
 #[derive(Clone, Debug)]
@@ -43,7 +37,7 @@ pub struct ExportRequest {
     /// Folder to make.
     pub target: PathBuf,
     /// Where it is to be published.
-    pub format: ExportFormat,
+    pub exporter: &'static dyn Exporter,
     /// SPDX name of the licence; that of the experiment if none is given.
     pub licence: Option<String>,
     /// Title; the name of the experiment if none is given.
@@ -76,7 +70,7 @@ pub struct ExportReport {
 }
 
 /// What the pages of a dataset are written from.
-struct Dataset<'a> {
+pub struct Dataset<'a> {
     title: String,
     licence: Licence,
     runs: Vec<&'a RunFacts>,
@@ -84,7 +78,7 @@ struct Dataset<'a> {
     aggregate: Aggregate,
     origin: Origin,
     losses: Vec<losses::LossTotal>,
-    format: ExportFormat,
+    exporter: &'static dyn Exporter,
 }
 
 /// Makes the folder. It appears whole or not at all.
@@ -150,7 +144,7 @@ impl<'a> Dataset<'a> {
             runs: chosen,
             excluded,
             origin,
-            format: request.format,
+            exporter: request.exporter,
         })
     }
 
@@ -165,12 +159,7 @@ impl<'a> Dataset<'a> {
         for (name, svg) in experiment_figures(&self.aggregate)? {
             folder.write(&format!("figures/{name}"), svg.as_bytes())?;
         }
-        if self.format == ExportFormat::Zenodo {
-            let metadata = zenodo::metadata(self);
-            folder.write_json(".zenodo.json", &metadata)?;
-            folder.write_json("metadata.json", &serde_json::json!({ "metadata": metadata }))?;
-        }
-        Ok(())
+        self.exporter.files(self).iter().try_for_each(|(name, content)| folder.write(name, content.as_bytes()))
     }
 }
 

@@ -1,14 +1,34 @@
 //! The metadata of a Zenodo deposit.
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::Dataset;
 use super::origin::listed;
+use super::{Dataset, Exporter};
 use crate::numbers;
+
+/// Zenodo.
+#[derive(Debug)]
+pub(super) struct Zenodo;
+
+impl Exporter for Zenodo {
+    fn name(&self) -> &'static str {
+        "zenodo"
+    }
+
+    fn title(&self) -> &'static str {
+        "Zenodo"
+    }
+
+    fn files(&self, dataset: &Dataset<'_>) -> Vec<(&'static str, String)> {
+        let deposit = metadata(dataset);
+        vec![(".zenodo.json", json_text(&deposit)), ("metadata.json", json_text(&json!({ "metadata": deposit })))]
+    }
+}
 
 /// What Zenodo asks of a deposit; the names are its own.
 #[derive(Serialize)]
-pub(super) struct DepositMetadata {
+struct DepositMetadata {
     title: String,
     upload_type: &'static str,
     description: String,
@@ -36,8 +56,13 @@ struct RelatedIdentifier {
     relation: &'static str,
 }
 
+/// Indented, with a final newline. Text and lists of text always are JSON.
+fn json_text(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
 /// The deposit of a dataset.
-pub(super) fn metadata(dataset: &Dataset<'_>) -> DepositMetadata {
+fn metadata(dataset: &Dataset<'_>) -> DepositMetadata {
     let origin = &dataset.origin;
     let affiliation = origin.first_stated(|experiment| &experiment.about.institution).map(str::to_owned);
     let mut authors = origin.authors();
