@@ -39,6 +39,7 @@ pub mod statistics;
 mod summary;
 mod table;
 pub mod validity;
+mod view;
 
 pub use analyser::{Analyser, Options};
 pub use definitions::{Basis, RowOrder};
@@ -51,3 +52,4 @@ pub use metrics::suitability::{SuitabilityClass, SuitabilityThresholds};
 pub use region_type::RegionTypeName;
 pub use sampling::{Estimate, Obstacle};
 pub use table::{MetricsReport, ObservationWindow, REGIONS_COLUMNS, RegionRow, RegionTypeRow};
+pub use view::{RunView, ViewedRun};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
-use dwell_analysis::{Analyser, MetricsReport, Options};
+use dwell_analysis::{Analyser, MetricsReport, Options, RunView, ViewedRun};
 use dwell_collectors::{MergedRecords, ProcessSamples, TENSOR_OPS_STREAM, kv_events, rings};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
@@ -40,14 +40,29 @@ pub struct BuiltRun {
     pub is_partial: bool,
 }
 
+/// What the caller adds to what was asked for when recording began.
+pub struct BuildSetup<'a> {
+    /// May change how metrics are computed.
+    pub adjust: &'a dyn Fn(Options) -> Options,
+    /// Drawn before the run is sealed, so that the manifest has them.
+    pub views: &'a [&'a dyn RunView],
+}
+
+impl<'a> BuildSetup<'a> {
+    /// Metrics as they were asked for, and these views.
+    pub fn drawing(views: &'a [&'a dyn RunView]) -> Self {
+        Self { adjust: &|options| options, views }
+    }
+}
+
 /// Makes everything that a run directory holds from its raw streams, as it was asked for when recording began, and seals
-/// it. `adjust` may change how metrics are computed.
+/// it.
 pub fn build_run(
     run: &RunDir,
-    adjust: &dyn Fn(Options) -> Options,
+    setup: &BuildSetup<'_>,
     listener: &mut dyn BuildListener,
 ) -> Result<BuiltRun, BuildError> {
-    build_and_seal(run, adjust, listener).map_err(|error| {
+    build_and_seal(run, setup, listener).map_err(|error| {
         remove_unfinished_tables(run);
         BuildError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() }
     })
@@ -55,12 +70,12 @@ pub fn build_run(
 
 fn build_and_seal(
     run: &RunDir,
-    adjust: &dyn Fn(Options) -> Options,
+    setup: &BuildSetup<'_>,
     listener: &mut dyn BuildListener,
 ) -> Result<BuiltRun, BuildError> {
     let mut record: RunRecord = read_raw(run, RunRecord::FILE_NAME)?;
     let build = &mut record.request.build;
-    build.analysis = adjust(build.analysis);
+    build.analysis = (setup.adjust)(build.analysis);
     let build = build.clone();
     let facts: Option<RecordingFacts> = read_raw(run, RecordingFacts::FILE_NAME).ok();
     let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
@@ -75,6 +90,10 @@ fn build_and_seal(
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     let metrics = analyse_run(run, build.analysis)?;
     write_metrics(run, &metrics, &build)?;
+    if build.draws_figures {
+        let viewed = ViewedRun { run_id: run.run_id(), metrics: &metrics, bins: build.bins };
+        setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
+    }
     let memory = memory_report(&record, &labelled, &samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built { record: &record, facts, labelled: &labelled, samples: &samples, memory, kv_blocks };
@@ -119,25 +138,15 @@ fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &BuildOptions) ->
     write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv_of(&build.metrics).as_bytes())?;
     write_bytes_atomically(&file("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
     write_bytes_atomically(&file("retention_histogram.csv"), metrics.retention_histogram_csv(build.bins).as_bytes())?;
-    if build.draws_figures {
-        draw_histogram(run, metrics, build.bins)?;
-    }
     Ok(())
 }
 
-fn draw_histogram(run: &RunDir, metrics: &MetricsReport, bins: usize) -> Result<(), BuildError> {
-    let rows = metrics.retention_histogram(bins);
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let window_s = metrics.window.map_or(0.0, |window| window.duration_s());
-    let caption = format!("observed over {window_s:.3} s, definitions of {}", metrics.definitions.name());
-    let svg = dwell_report::retention_histogram_svg(run.run_id(), &rows, &caption)
-        .map_err(|error| BuildError::Figure { reason: error.to_string() })?;
-    let figures = run.figures();
-    fs::create_dir_all(&figures)
-        .map_err(|error| StoreError::from_io("making the folder of figures", &figures, error))?;
-    Ok(write_bytes_atomically(&figures.join("retention_histogram.svg"), svg.as_bytes())?)
+fn write_view(run: &RunDir, view: &dyn RunView, viewed: &ViewedRun<'_>) -> Result<(), BuildError> {
+    let Some(content) = view.content(viewed).map_err(|reason| BuildError::Figure { reason })? else { return Ok(()) };
+    let path = run.path().join(view.path());
+    let folder = path.parent().unwrap_or(run.path());
+    fs::create_dir_all(folder).map_err(|error| StoreError::from_io("making the folder of figures", folder, error))?;
+    Ok(write_bytes_atomically(&path, content.as_bytes())?)
 }
 
 /// Gives back the space of tables that could not be finished; they are made anew from `raw/`.

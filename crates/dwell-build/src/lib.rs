@@ -22,7 +22,7 @@ mod run_loss;
 mod server_figures;
 mod summary;
 
-pub use build::{BuiltRun, analyse_run, build_run};
+pub use build::{BuildSetup, BuiltRun, analyse_run, build_run};
 pub use error::BuildError;
 pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;

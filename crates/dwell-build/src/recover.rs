@@ -5,23 +5,20 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dwell_analysis::Options;
 use dwell_collectors::{rings, salvage};
 use dwell_ggml::ring::process_exists;
 use dwell_metadata::RunRecord;
 use dwell_store::{RunDir, RunState};
 
-use crate::{BuildError, BuildListener, BuiltRun, build_run};
+use crate::{BuildError, BuildListener, BuildSetup, BuiltRun, build_run};
 
 /// How long processes that were killed, or whose parent was, may take to die; the kernel sees to it.
 const LONGEST_DYING: Duration = Duration::from_secs(2);
 
 /// Takes what the killed run left (raw streams, cut anywhere, and the ring) and makes its tables.
-///
-/// `adjust` may change how metrics are computed.
 pub fn recover_run(
     path: &Path,
-    adjust: &dyn Fn(Options) -> Options,
+    setup: &BuildSetup<'_>,
     listener: &mut dyn BuildListener,
 ) -> Result<BuiltRun, BuildError> {
     let run = RunDir::open(path)?;
@@ -38,7 +35,7 @@ pub fn recover_run(
     run.set_state(state)?;
     salvage(&run)?;
     run.set_state(RunState::Building)?;
-    build_run(&run, adjust, listener)
+    build_run(&run, setup, listener)
 }
 
 /// Refuses a run whose observer or worker is still at work. One that has been killed is given the time to die.

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_analysis::validity::ValidityClass;
-use dwell_build::{NoListener, ensure_unattended, failed_row, recover_run};
-use dwell_config::{PlannedRun, RunKind};
+use dwell_build::{BuildSetup, NoListener, ensure_unattended, failed_row, recover_run};
+use dwell_config::{PlannedKind, PlannedRun};
 use dwell_events::Hint;
+use dwell_report::RUN_VIEWS;
 
 use dwell_metadata::UntracedRun;
 use dwell_store::{ResultsManifest, RunDir};
@@ -207,7 +208,7 @@ impl Execution<'_> {
 
     /// Makes the tables of a run that was recorded to its end.
     fn finish(&self, path: &Path, run_id: &str) -> Result<RunEnd, ExperimentError> {
-        match recover_run(path, &|options| options, &mut NoListener) {
+        match recover_run(path, &BuildSetup::drawing(&RUN_VIEWS), &mut NoListener) {
             Ok(built) => Ok(end_of(built.is_partial, built.summary.validity.class)),
             Err(error) if error.is_full_disk() => Err(self.full_disk(run_id, error.to_string(), error.hints())),
             Err(error) => Ok(RunEnd::Failed { message: error.to_string(), hints: error.hints() }),
@@ -268,7 +269,7 @@ impl Execution<'_> {
         end: Option<&RunEnd>,
     ) -> Result<(), ExperimentError> {
         let is_there = end.is_some_and(|end| !matches!(end, RunEnd::Failed { .. }));
-        if is_there && matches!(run.kind, RunKind::Untraced(_)) {
+        if is_there && matches!(run.kind, PlannedKind::Untraced(_)) {
             self.untraced = Some((*run, speed_of(path, run_id)?));
         }
         Ok(())

@@ -15,10 +15,11 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_analysis::validity::ValidityClass;
-use dwell_build::{BuildError, build_run};
+use dwell_build::{BuildError, BuildSetup, build_run};
 use dwell_events::Hint;
 use dwell_metadata::RunRequest;
 use dwell_record::RecordError;
+use dwell_report::RUN_VIEWS;
 use dwell_store::{RunDir, StoreError};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
@@ -158,7 +159,7 @@ impl RunTask {
         if let Some(message) = facts.worker_failure {
             return Ok(TaskEnd::Failed(FailedTask { message, hints: Vec::new(), is_full_disk: false }));
         }
-        let built = build_run(&run, &|options| options, &mut dwell_build::NoListener)?;
+        let built = build_run(&run, &BuildSetup::drawing(&RUN_VIEWS), &mut dwell_build::NoListener)?;
         Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.summary.validity.class })
     }
 }

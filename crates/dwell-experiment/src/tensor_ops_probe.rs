@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use dwell_build::build_run;
+use dwell_build::{BuildSetup, build_run};
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_metadata::{BuildOptions, RunRequest};
@@ -48,7 +48,7 @@ fn run_small_model(place: &Path) -> Result<TensorOpsProbe, TaskError> {
     make(&plan, &model, Overwrite::Allow, &mut |_| {}).map_err(|error| unmade(error.to_string()))?;
     let run = RunDir::create(&place.join("results"), "small", "probe")?;
     record_run(&run, &request(&model), &AtomicBool::new(false), &mut dwell_record::NoListener)?;
-    let built = build_run(&run, &|options| options, &mut dwell_build::NoListener)?;
+    let built = build_run(&run, &BuildSetup::drawing(&[]), &mut dwell_build::NoListener)?;
     Ok(TensorOpsProbe { accesses: built.summary.accesses })
 }
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_build::{BuildError, BuiltRun, recover_run};
+use dwell_build::{BuildError, BuildSetup, BuiltRun, recover_run};
+use dwell_report::RUN_VIEWS;
+use dwell_report::text::counted;
 use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, tree_kind, unfinished_memory_log};
 
 use super::recover_tree;
 use crate::args::RecoverArgs;
-use crate::format::counted;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 use crate::terminal::Terminal;
@@ -36,7 +37,8 @@ fn finish_watch(table: &Path, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 /// Makes what one killed run lacks.
 pub(super) fn finish(run: &Path, args: &RecoverArgs) -> Result<BuiltRun, BuildError> {
     let mut terminal = Terminal::new(args.json, 0);
-    let built = recover_run(run, &|options| args.metrics.options_over(options), &mut terminal);
+    let setup = BuildSetup { adjust: &|options| args.metrics.options_over(options), views: &RUN_VIEWS };
+    let built = recover_run(run, &setup, &mut terminal);
     terminal.finish();
     built
 }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_build::{BuiltRun, build_run};
+use dwell_build::{BuildSetup, BuiltRun, build_run};
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
 use dwell_record::{discard_run, record_run};
+use dwell_report::RUN_VIEWS;
 use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::args::RunArgs;
@@ -89,7 +90,7 @@ impl OneRun<'_> {
             })
             .map_err(hinted)?;
         self.interruption.building_begins(run.path(), facts.is_interrupted);
-        build_run(run, &|options| options, terminal).map_err(hinted)
+        build_run(run, &BuildSetup::drawing(&RUN_VIEWS), terminal).map_err(hinted)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dwell_analysis::HistogramRow;
+use dwell_analysis::{HistogramRow, RunView, ViewedRun};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{AXIS_HEIGHT, Anchor, Canvas, DrawingError, Drawn, Font, INK, MARGIN, colour_of, figure};
@@ -12,6 +12,25 @@ const LEFT: i32 = 70;
 const RIGHT: i32 = 525;
 const PANEL_HEIGHT: i32 = 104;
 const PANEL_HEADING: i32 = 30;
+
+/// `figures/retention_histogram.svg` of a run.
+pub(super) struct RetentionHistogram;
+
+impl RunView for RetentionHistogram {
+    fn path(&self) -> &'static str {
+        "figures/retention_histogram.svg"
+    }
+
+    fn content(&self, run: &ViewedRun<'_>) -> Result<Option<String>, String> {
+        let rows = run.metrics.retention_histogram(run.bins);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let window_s = run.metrics.window.map_or(0.0, |window| window.duration_s());
+        let caption = format!("observed over {window_s:.3} s, definitions of {}", run.metrics.definitions.name());
+        retention_histogram_svg(run.run_id, &rows, &caption).map(Some).map_err(|error| error.to_string())
+    }
+}
 
 /// How long bytes had to be kept: a panel per region type, the time logarithmic, the height the share of its bytes.
 ///

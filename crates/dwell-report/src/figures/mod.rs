@@ -8,6 +8,11 @@ mod dots;
 mod experiment;
 mod histogram;
 
+use dwell_analysis::RunView;
+
 pub use compare::comparison_figures;
 pub use experiment::experiment_figures;
 pub use histogram::retention_histogram_svg;
+
+/// What is drawn of every run, before it is sealed. A new figure is a file beside this and a line here.
+pub const RUN_VIEWS: [&dyn RunView; 1] = [&histogram::RetentionHistogram];
