@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use dwell_capture::{CaptureCounts, CaptureEvent};
 use dwell_record::{CaptureListener, RecordListener};
+use dwell_report::text::{bytes, count, counted};
 
-use crate::format::{bytes, count, counted};
 use crate::output::say;
 use crate::terminal::Terminal;
 

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
+use dwell_report::text::{counted, seconds};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::format::{counted, seconds};
 use crate::messages::print_hints;
 use crate::output::say;
 

@@ -4,16 +4,12 @@
 // They panic on a closed pipe; `output` has what to use instead.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod aggregate_text;
 mod args;
-mod capture_text;
 mod capture_view;
 mod commands;
-mod compare_text;
 mod engine_model;
 mod experiment_file;
 mod experiment_view;
-mod format;
 mod interruption;
 mod messages;
 mod model_cache;
@@ -21,6 +17,7 @@ mod model_file;
 mod output;
 mod run_request;
 mod same_file;
+mod shell;
 mod summary_text;
 mod terminal;
 mod text_view;

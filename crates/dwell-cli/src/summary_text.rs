@@ -3,8 +3,7 @@
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
 use dwell_build::{RegionSummary, RunSummary};
 use dwell_events::server::ServerFacts;
-
-use crate::format::{bytes, count, or_dash, ratio, seconds, table};
+use dwell_report::text::{bytes, count, or_dash, ratio, seconds, speed_line, table};
 
 /// The whole summary.
 pub(crate) fn summary(run: &RunSummary) -> String {
@@ -63,18 +62,6 @@ fn memory_lines(memory: &MemoryReport) -> Vec<(&'static str, String)> {
 
 fn signed_bytes(value: i64) -> String {
     format!("{}{}", if value < 0 { "-" } else { "" }, bytes(value.unsigned_abs()))
-}
-
-/// How many tokens, and how fast.
-pub(crate) fn speed_line(generation: &dwell_metadata::Generation) -> String {
-    let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
-    format!(
-        "prompt {} tokens at {}, generated {} tokens at {}",
-        count(generation.prompt_tokens),
-        rate(generation.prompt_tokens_per_s),
-        count(generation.generated_tokens),
-        rate(generation.decode_tokens_per_s),
-    )
 }
 
 fn seen_line(run: &RunSummary) -> String {

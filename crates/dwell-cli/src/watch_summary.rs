@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use dwell_process::{GpuSupport, gpu_support, own_peak_rss_bytes};
+use dwell_report::text::{bytes, count, or_dash, seconds, table};
 use serde::Serialize;
 
-use crate::format::{bytes, count, or_dash, seconds, table};
 use crate::watch_record::{COLUMNS, WatchRecord};
 use crate::watch_target::{Target, counted_processes};
 

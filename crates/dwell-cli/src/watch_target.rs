@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::WatchArgs;
-use crate::format::shell_word;
 use crate::messages::{Failure, hinted};
+use crate::shell::shell_word;
 
 /// How often a name is looked for, and whether a program has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

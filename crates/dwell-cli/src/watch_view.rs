@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use dwell_report::text::{bytes, or_dash, seconds};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::format::{bytes, or_dash, seconds};
 use crate::output::say;
 use crate::watch_record::WatchRecord;
 use crate::watch_summary::growth_text;

@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use dwell_build::{RegionSummary, analyse_run};
 use dwell_report::RunFacts;
+use dwell_report::text::run_table;
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
-use crate::format::shell_word;
 use crate::messages::{Failure, hinted};
 use crate::output::print_result;
-use crate::{aggregate_text, summary_text};
+use crate::shell::shell_word;
+use crate::summary_text;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     match tree_kind(&args.path).map_err(hinted)? {
@@ -36,7 +37,7 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     } else {
         let mut facts = RunFacts::default();
         facts.set_metrics(&report.metrics_csv_of(&args.metrics)).map_err(hinted)?;
-        print_result(&aggregate_text::run_table(&facts, &args.metrics))?;
+        print_result(&run_table(&facts, &args.metrics))?;
     }
     Ok(ExitCode::SUCCESS)
 }

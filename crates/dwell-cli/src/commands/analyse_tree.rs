@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use dwell_analysis::metric_columns;
 use dwell_build::analyse_run;
 use dwell_files::{write_bytes_atomically, write_json_atomically};
+use dwell_report::text::aggregate_text;
 use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
 use dwell_store::{FoundRun, RunDir, runs_under};
 
-use crate::aggregate_text;
 use crate::args::{AnalyseArgs, MetricsArgs};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::output::{print_result, say};
@@ -37,7 +37,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         super::print_json(&aggregate)?;
     } else {
-        print_result(&aggregate_text::aggregate(&aggregate, &args.metrics))?;
+        print_result(&aggregate_text(&aggregate, &args.metrics))?;
     }
     Ok(if found.has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }

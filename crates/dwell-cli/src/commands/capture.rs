@@ -8,17 +8,17 @@ use dwell_codec::Codec;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_files::check_replaceable;
 use dwell_record::{CaptureReport, capture};
+use dwell_report::text::{CaptureOutcome, CaptureSummary, list_text};
 use dwell_tensors::{TensorFile, recover};
 
 use crate::args::CaptureArgs;
-use crate::capture_text::{CaptureSummary, list_text};
 use crate::capture_view::CaptureView;
-use crate::format::shell_word;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::model_cache::Model;
 use crate::output::{print_result, say};
 use crate::same_file::is_same_file;
+use crate::shell::shell_word;
 use crate::{model_cache, model_file, run_request};
 
 pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
@@ -167,7 +167,17 @@ fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> 
 fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let file = TensorFile::open(output).map_err(hinted)?;
     let has_prompt = args.phase != CapturedPhase::Decode;
-    let summary = CaptureSummary::new(report, &file, has_prompt && report.has_last_position_only);
+    let outcome = CaptureOutcome {
+        tensors: &report.tensors,
+        counts: &report.counts,
+        resumed_packets: report.resumed_packets,
+        duration_ns: report.duration_ns,
+        is_finished: report.is_finished,
+        is_interrupted: report.is_interrupted,
+        generation: report.generation,
+        has_last_position_only: has_prompt && report.has_last_position_only,
+    };
+    let summary = CaptureSummary::new(&outcome, &file);
     if args.json {
         super::print_json(&summary)?;
     } else {

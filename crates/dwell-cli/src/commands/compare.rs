@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_files::{write_bytes_atomically, write_json_atomically};
+use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
 use dwell_store::{TreeKind, tree_kind};
 
 use super::analyse_tree::read_runs;
 use crate::args::CompareArgs;
-use crate::compare_text;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         super::print_json(&comparison)?;
     } else {
-        print_result(&compare_text::comparison(&comparison))?;
+        print_result(&comparison_text(&comparison))?;
     }
     Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }

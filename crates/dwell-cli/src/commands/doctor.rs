@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use dwell_events::Hint;
 use dwell_experiment::probe_tensor_ops;
 use dwell_host::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names};
+use dwell_report::text::count;
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
-use crate::format::count;
 use crate::messages::{EXIT_NOT_DONE, EXIT_WITH_LOSS, Failure, print_hints};
 use crate::output::print_result;
 

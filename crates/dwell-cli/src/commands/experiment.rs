@@ -4,15 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_experiment::{ExperimentDir, ExperimentSummary, Resumable, Setup, execute};
+use dwell_report::text::count;
 
 use crate::args::RunArgs;
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
-use crate::format::{count, shell_word};
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::{print_result, say};
 use crate::run_request::command_line;
+use crate::shell::shell_word;
 
 pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use dwell_kv_events::{ImportReport, ImportRequest, import_kv_events};
+use dwell_report::text::{count, or_dash, seconds, table, totals};
 use dwell_store::RunState;
 
 use crate::args::{ImportCommand, ImportKvEventsArgs};
-use crate::format::{count, or_dash, seconds, table, totals};
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use dwell_experiment::{Estimate, Setup, SpeedBasis};
+use dwell_report::text::{bytes, counted, seconds, table};
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;
 use crate::experiment_file::ExperimentFile;
-use crate::format::{bytes, counted, seconds, table};
 use crate::output::print_result;
 
 pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use dwell_build::{BuildError, BuiltRun};
 use dwell_events::Hint;
 use dwell_metadata::RunRecord;
+use dwell_report::text::{count, totals};
 use dwell_store::{FoundRun, RunDir, StoreError, runs_under};
 use serde::Serialize;
 
 use super::recover::finish;
 use crate::args::RecoverArgs;
-use crate::format::{count, totals};
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::print_result;
 

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use dwell_analysis::Options;
 use dwell_build::{BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
 use dwell_label::RuleSet;
+use dwell_report::text::{count, table};
 use dwell_store::RunState;
 
 use crate::args::RelabelArgs;
-use crate::format::{count, table};
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 use crate::terminal::Terminal;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_capture::NameGlob;
+use dwell_report::text::{bytes, counted};
 use dwell_tensors::{
     FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream,
     reencode, to_packets,
@@ -12,10 +13,10 @@ use serde::Serialize;
 
 use super::tensors;
 use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
-use crate::format::{bytes, counted, shell_word};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
 use crate::same_file::is_same_file;
+use crate::shell::shell_word;
 
 /// What was written.
 #[derive(Serialize)]

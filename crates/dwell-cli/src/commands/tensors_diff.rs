@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use dwell_report::text::{count, counted};
 use dwell_tensors::{DiffReport, TensorDiff, TensorKey, diff};
 
 use super::tensors;
 use crate::args::TensorsDiffArgs;
-use crate::format::{count, counted};
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use dwell_report::text::{bytes, count, or_dash, ratio};
 use dwell_tensors::{FileEnd, StreamStats, TensorFile, stats};
 use serde::Serialize;
 
 use super::tensors;
 use crate::args::TensorsFileArgs;
-use crate::format::{bytes, count, or_dash, ratio};
 use crate::output::print_result;
 
 #[derive(Serialize)]

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use dwell_report::text::{bytes, counted};
 use dwell_tensors::{Recovered, recover};
 
 use crate::args::TensorsFileArgs;
-use crate::format::{bytes, counted};
 use crate::messages::hinted;
 use crate::output::print_result;
 

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use dwell_report::text::{bytes, count, or_dash, ratio, table};
 use dwell_tensors::{NameStats, StreamStats, stats};
 
 use super::tensors;
 use crate::args::TensorsFileArgs;
-use crate::format::{bytes, count, or_dash, ratio, table};
 use crate::output::print_result;
 
 pub(crate) fn run(args: &TensorsFileArgs) -> anyhow::Result<ExitCode> {

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use dwell_report::text::{bytes, count, counted};
 use dwell_tensors::{Problem, VerifyReport, verify};
 
 use crate::args::TensorsFileArgs;
-use crate::format::{bytes, count, counted};
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::print_result;
 

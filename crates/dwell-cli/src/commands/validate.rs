@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use dwell_report::text::{bytes, counted, seconds};
+
 use crate::args::ExperimentArgs;
 use crate::experiment_file::ExperimentFile;
-use crate::format::{bytes, counted, seconds};
 use crate::messages::EXIT_WITH_LOSS;
 use crate::output::print_result;
 

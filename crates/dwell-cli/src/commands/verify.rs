@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use dwell_files::FileError;
+use dwell_report::text::count;
 use dwell_store::{RunDir, StoreError, TreeKind, VerifyReport, tree_kind, verify};
 
 use super::verify_tree;
 use crate::args::VerifyArgs;
-use crate::format::count;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::print_result;
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use dwell_report::text::{counted, totals};
 use dwell_store::{RunOutcome, TreeReport, VerifyReport, verify_tree};
 use indicatif::ProgressBar;
 
 use crate::args::VerifyArgs;
-use crate::format::{counted, totals};
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::print_result;
 use crate::terminal::count_bar;

@@ -14,9 +14,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::WatchArgs;
-use crate::format::shell_word;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
+use crate::shell::shell_word;
 use crate::watch_record::WatchRecord;
 use crate::watch_summary::WatchSummary;
 use crate::watch_target::{Target, Wait};

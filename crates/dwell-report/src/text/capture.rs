@@ -3,21 +3,40 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dwell_capture::{Group, Layers, ListedTensor, NameParts, shape_text};
+use dwell_capture::{CaptureCounts, Group, Layers, ListedTensor, NameParts, shape_text};
 use dwell_metadata::Generation;
-use dwell_record::CaptureReport;
 use dwell_tensors::TensorFile;
 use serde::Serialize;
 
-use crate::format::{bytes, count, counted, ratio, seconds, table};
-use crate::summary_text::speed_line;
+use super::{bytes, count, counted, ratio, seconds, speed_line, table};
 
 /// Tensors that belong to no group.
 const OTHER: &str = "other";
 
+/// What is known when a capture has ended, beside the stream itself.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureOutcome<'a> {
+    /// What was captured, with the groups, in the order of the graph.
+    pub tensors: &'a [(String, Option<Group>)],
+    /// The stream's last counts.
+    pub counts: &'a CaptureCounts,
+    /// Packets that the stream had before.
+    pub resumed_packets: u64,
+    /// From the stream's opening to its last byte.
+    pub duration_ns: u64,
+    /// Whether the stream has its index; else it can be resumed.
+    pub is_finished: bool,
+    /// Whether the user interrupted before all was done.
+    pub is_interrupted: bool,
+    /// Tokens and speed.
+    pub generation: Option<Generation>,
+    /// Whether the prompt has some tensors for its last position only.
+    pub has_last_position_only: bool,
+}
+
 /// What a capture came to.
 #[derive(Serialize)]
-pub(crate) struct CaptureSummary {
+pub struct CaptureSummary {
     path: PathBuf,
     packets: u64,
     tokens: u64,
@@ -50,9 +69,9 @@ struct GroupSummary {
 
 impl CaptureSummary {
     /// From what the worker told and what the file holds.
-    pub(crate) fn new(report: &CaptureReport, file: &TensorFile, has_last_position_only: bool) -> Self {
-        let groups = groups(report, file);
-        let counts = &report.counts;
+    pub fn new(outcome: &CaptureOutcome<'_>, file: &TensorFile) -> Self {
+        let groups = groups(outcome.tensors, file);
+        let counts = outcome.counts;
         Self {
             path: file.path().to_owned(),
             packets: file.packets().len() as u64,
@@ -62,25 +81,25 @@ impl CaptureSummary {
             file_bytes: file.file_bytes(),
             dropped_packets: file.dropped().values().map(|(packets, _)| packets).sum(),
             spilled_packets: counts.spilled_packets,
-            resumed_packets: report.resumed_packets,
+            resumed_packets: outcome.resumed_packets,
             peak_memory_bytes: counts.peak_memory_bytes,
             waited_s: counts.waited_ns as f64 / 1e9,
-            duration_s: report.duration_ns as f64 / 1e9,
-            is_finished: report.is_finished,
-            is_interrupted: report.is_interrupted,
+            duration_s: outcome.duration_ns as f64 / 1e9,
+            is_finished: outcome.is_finished,
+            is_interrupted: outcome.is_interrupted,
             groups,
-            generation: report.generation,
-            has_last_position_only,
+            generation: outcome.generation,
+            has_last_position_only: outcome.has_last_position_only,
         }
     }
 
     /// Whether something is missing.
-    pub(crate) fn has_loss(&self) -> bool {
+    pub fn has_loss(&self) -> bool {
         self.dropped_packets > 0 || self.is_interrupted
     }
 
     /// For people.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
         if let Some(generation) = &self.generation {
@@ -141,12 +160,11 @@ impl CaptureSummary {
     }
 }
 
-fn groups(report: &CaptureReport, file: &TensorFile) -> Vec<GroupSummary> {
+fn groups(tensors: &[(String, Option<Group>)], file: &TensorFile) -> Vec<GroupSummary> {
     let name_of = |group: Option<Group>| group.map_or(OTHER, Group::name);
-    let group_of: BTreeMap<&str, &str> =
-        report.tensors.iter().map(|(name, group)| (name.as_str(), name_of(*group))).collect();
+    let group_of: BTreeMap<&str, &str> = tensors.iter().map(|(name, group)| (name.as_str(), name_of(*group))).collect();
     let mut found: BTreeMap<&'static str, GroupSummary> = BTreeMap::new();
-    for (_, group) in &report.tensors {
+    for (_, group) in tensors {
         let group = name_of(*group);
         found.entry(group).or_insert(GroupSummary { group, ..GroupSummary::default() }).tensors += 1;
     }
@@ -163,7 +181,7 @@ fn groups(report: &CaptureReport, file: &TensorFile) -> Vec<GroupSummary> {
 }
 
 /// What there is to capture; tensors that differ in their layer alone are one line.
-pub(crate) fn list_text(tensors: &[ListedTensor]) -> String {
+pub fn list_text(tensors: &[ListedTensor]) -> String {
     let mut lines: Vec<(Vec<String>, Vec<u32>)> = Vec::new();
     for tensor in tensors.iter().filter(|tensor| !tensor.is_plain_view) {
         let parts = NameParts::of(&tensor.name);

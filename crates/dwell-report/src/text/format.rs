@@ -1,34 +1,25 @@
-//! Numbers and tables as text, in one place.
+//! Counts and tables as text, in one place.
 
-pub(crate) use dwell_report::numbers::{bytes, count, ratio, seconds};
+use super::count;
 
 /// A count with its noun: `1 file`, `15 files`.
-pub(crate) fn counted(value: u64, noun: &str) -> String {
+pub fn counted(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// What there is any of: `3 ok, 1 damaged`.
-pub(crate) fn totals(counts: &[(u64, &str)]) -> String {
+pub fn totals(counts: &[(u64, &str)]) -> String {
     let some = counts.iter().filter(|(value, _)| *value > 0);
     some.map(|(value, what)| format!("{} {what}", count(*value))).collect::<Vec<_>>().join(", ")
 }
 
-/// A word as a shell takes it.
-pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 /// `–` for what there is no figure of.
-pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+pub fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
 }
 
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
-pub(crate) fn table(lines: &[Vec<String>]) -> String {
+pub fn table(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -53,14 +44,6 @@ mod tests {
     fn counts_go_with_their_nouns() {
         assert_eq!((counted(1, "file"), counted(1_500, "run")), ("1 file".to_owned(), "1,500 runs".to_owned()));
         assert_eq!(totals(&[(3, "ok"), (0, "damaged"), (1, "unfinished")]), "3 ok, 1 unfinished");
-    }
-
-    #[test]
-    fn a_shell_takes_words_as_they_are_meant() {
-        assert_eq!(shell_word("l_out-3"), "l_out-3");
-        assert_eq!(shell_word("ffn_*"), "'ffn_*'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dwell_report::text::wrapped;
-use dwell_report::{CompareGroup, Comparison, ContextLine, FIGURES, Spread, exclusions_text};
-
-use crate::format::{bytes, counted, or_dash, ratio, seconds, table, totals};
+use super::{bytes, counted, or_dash, ratio, seconds, table, totals, wrapped};
+use crate::{CompareGroup, Comparison, ContextLine, FIGURES, Figure, Spread, exclusions_text};
 
 /// Widest line of a table.
 const WIDTH_MAX: usize = 100;
@@ -13,7 +11,7 @@ const WIDTH_MAX: usize = 100;
 const GAP: usize = 2;
 
 /// The whole comparison: a column per configuration, in as many tables as fit below each other.
-pub(crate) fn comparison(comparison: &Comparison) -> String {
+pub fn comparison_text(comparison: &Comparison) -> String {
     let columns: Vec<Vec<String>> = comparison.groups.iter().map(|group| column(comparison, group)).collect();
     let names = row_names(comparison);
     // A row in which no configuration has anything says nothing.
@@ -34,7 +32,7 @@ fn row_names(comparison: &Comparison) -> Vec<String> {
     let kinds: BTreeSet<&str> =
         comparison.groups.iter().flat_map(|group| &group.total_kinds).map(String::as_str).collect();
     let kind = kinds.into_iter().collect::<Vec<_>>().join(", ").to_uppercase();
-    let label = |figure: &dwell_report::Figure| match figure.name {
+    let label = |figure: &Figure| match figure.name {
         "peak_bytes" | "steady_bytes" if !kind.is_empty() => format!("{} ({kind})", figure.label),
         _ => figure.label.to_owned(),
     };

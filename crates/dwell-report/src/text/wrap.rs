@@ -1,4 +1,4 @@
-//! Text for people.
+//! Lines that fit.
 
 /// Cuts a text into lines of at most so many characters, between words.
 pub fn wrapped(text: &str, width_chars: usize) -> Vec<String> {

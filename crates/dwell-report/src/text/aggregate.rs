@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::{bytes, counted, ratio, seconds, table, totals};
+use crate::{Aggregate, Group, RunFacts};
 use dwell_analysis::statistics::Summary;
 use dwell_analysis::{Metric, metric_columns};
-use dwell_report::{Aggregate, Group, RunFacts};
-
-use crate::format::{bytes, counted, ratio, seconds, table, totals};
 
 /// Columns of `metrics.csv` that are shown if nobody chooses others.
 const COLUMNS: [&str; 8] = [
@@ -21,7 +20,7 @@ const COLUMNS: [&str; 8] = [
 ];
 
 /// What all runs together say.
-pub(crate) fn aggregate(aggregate: &Aggregate, metrics: &[Metric]) -> String {
+pub fn aggregate_text(aggregate: &Aggregate, metrics: &[Metric]) -> String {
     let names: Vec<&str> = aggregate.experiments.iter().map(String::as_str).collect();
     let validity: Vec<(u64, &str)> = aggregate.validity.iter().map(|(class, count)| (*count as u64, *class)).collect();
     let mut text = String::new();
@@ -51,7 +50,7 @@ pub(crate) fn aggregate(aggregate: &Aggregate, metrics: &[Metric]) -> String {
 }
 
 /// The chosen metrics of one run.
-pub(crate) fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
+pub fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
     let types: Vec<&str> = run.metrics.iter().map(|line| line.region_type.as_str()).collect();
     let value = |region_type: &str, column: &str| {
         let line = run.metrics.iter().find(|line| line.region_type == region_type)?;

@@ -1,0 +1,17 @@
+//! Results as text for people. The command line prints these as they are.
+
+mod aggregate;
+mod capture;
+mod compare;
+mod format;
+mod speed;
+mod wrap;
+
+pub use aggregate::{aggregate_text, run_table};
+pub use capture::{CaptureOutcome, CaptureSummary, list_text};
+pub use compare::comparison_text;
+pub use format::{counted, or_dash, table, totals};
+pub use speed::speed_line;
+pub use wrap::wrapped;
+
+pub use crate::numbers::{bytes, count, ratio, seconds};

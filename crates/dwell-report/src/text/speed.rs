@@ -1,0 +1,17 @@
+//! Tokens and speed as text.
+
+use dwell_metadata::Generation;
+
+use super::{count, or_dash};
+
+/// How many tokens, and how fast.
+pub fn speed_line(generation: &Generation) -> String {
+    let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
+    format!(
+        "prompt {} tokens at {}, generated {} tokens at {}",
+        count(generation.prompt_tokens),
+        rate(generation.prompt_tokens_per_s),
+        count(generation.generated_tokens),
+        rate(generation.decode_tokens_per_s),
+    )
+}
