@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_collectors::{rings, salvage};
-use dwell_ggml::ring::process_exists;
 use dwell_metadata::RunRecord;
+use dwell_ring::process_exists;
 use dwell_store::{RunDir, RunState};
 
 use crate::{BuildError, BuildListener, BuildSetup, BuiltRun, build_run};

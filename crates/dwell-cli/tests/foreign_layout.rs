@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Workplace, text_of};
-use dwell_ggml::ring::Consumer;
-use dwell_ggml::wire::{Kind, Refusal, split_frame};
+use dwell_records::{Kind, Refusal, split_frame};
+use dwell_ring::Consumer;
 
 fn compile(arguments: &[&str]) {
     let output = Command::new("cc").args(arguments).output().unwrap();

@@ -11,10 +11,10 @@ use std::process::{Command, Output};
 use arrow_array::RecordBatch;
 use common::{Workplace, cached, skip, text_of};
 use dwell_events::engine::KvType;
-use dwell_ggml::ring::Consumer;
-use dwell_ggml::wire::split_frame;
 use dwell_gguf::{GgufFile, MakeSpec, ModelShape};
 use dwell_label::{FileTensor, Labelled, Labeller, Output as Rows};
+use dwell_records::split_frame;
+use dwell_ring::Consumer;
 
 /// Programs of the Debian package that `scripts/fetch-llama-tools.sh` puts into the cache.
 fn llama_tools() -> Option<PathBuf> {

@@ -21,9 +21,9 @@ use arrow_array::types::UInt16Type;
 use common::{Run, Workplace, skip, text_of};
 use dwell_events::engine::EngineEvent;
 use dwell_events::schema::Table;
-use dwell_ggml::ring::Consumer;
-use dwell_ggml::wire::{Graph, Kind};
 use dwell_gguf::{MakeArchitecture, MakeSpec, WeightType};
+use dwell_records::{Graph, Kind};
+use dwell_ring::Consumer;
 use dwell_store::RawReader;
 
 const PAGE_BYTES: u64 = 4096;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
-use dwell_ggml::wire::Frame;
+use dwell_records::Frame;
 use dwell_store::StoreError;
 
 use crate::raw_records::{RawRecords, frame_at};

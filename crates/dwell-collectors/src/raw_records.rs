@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use dwell_files::FileError;
-use dwell_ggml::wire::Frame;
+use dwell_records::Frame;
 use dwell_store::{RawReader, StoreError, StreamEnd, records_schema};
 
 /// Reads the batches of a stream of records and counts the records that are missing from it.

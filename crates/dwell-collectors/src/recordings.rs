@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dwell_ggml::ring;
-use dwell_ggml::wire::{Frame, Kind};
+use dwell_records::{Frame, Kind};
 use dwell_store::{RunDir, StoreError};
 
 use crate::ring_recording::Recording;
@@ -29,7 +28,7 @@ impl Recordings {
     /// Of a worker, and of programs if it starts any.
     pub fn new(run: &RunDir, worker_pid: u32, has_programs: bool) -> Self {
         Self {
-            worker_ring: run.raw().join(ring::file_name(worker_pid)),
+            worker_ring: run.raw().join(dwell_ring::file_name(worker_pid)),
             worker_stream: run.raw_stream(TENSOR_OPS_STREAM),
             worker: None,
             programs_dir: has_programs.then(|| rings::programs_dir(run)),

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dwell_ggml::ring::Consumer;
-use dwell_ggml::wire::{Frame, Kind, split_frame};
+use dwell_records::{Frame, Kind, split_frame};
+use dwell_ring::Consumer;
 use dwell_store::{RawCompression, RawWriter, RecordsBuilder, StoreError, records_schema};
 
 use crate::{CollectError, rings};

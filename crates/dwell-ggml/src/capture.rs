@@ -1,6 +1,6 @@
 //! Reading the operands whose values decide which bytes are touched: row numbers, chosen experts, visible cells.
 
-use crate::encode::{Put, mark_visible, put_runs};
+use dwell_records::{IndexRuns, VisibleCells};
 
 /// Reads one operand whose values decide which bytes are touched.
 #[derive(Clone, Copy)]
@@ -38,12 +38,10 @@ impl Reader {
                     (0..ne[2])
                         .flat_map(move |i2| (0..ne[1]).flat_map(move |i1| (0..ne[0]).map(move |i0| [i0, i1, i2, i3])))
                 });
-                put_runs(out, values.map(at));
+                IndexRuns::encode_into(out, values.map(at));
             }
             Reader::Mask { data, cells, rows, streams, nb, is_half } => {
-                let words_per_stream = cells.div_ceil(64);
-                out.put_u32(cells as u32);
-                out.put_u32((words_per_stream * streams) as u32);
+                VisibleCells::encode_header_into(out, cells, streams);
                 for stream in 0..streams {
                     // SAFETY: stream and row stay inside the mask's shape.
                     let row_at = |row: usize| unsafe { data.add(stream * nb[3] + row * nb[1]) };
@@ -77,6 +75,43 @@ fn put_visible(out: &mut Vec<u8>, cells: usize, rows: usize, row_at: impl Fn(usi
                 }
             }
         });
-        words.iter().for_each(|&word| out.put_u64(word));
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+}
+
+/// Marks in `visible` the cells that any row of a mask lets through.
+///
+/// `is_hidden(row, cell)` is asked as rarely as possible: rows are visited from the last to the first, because the
+/// last row of a causal mask sees the most, and cells that were seen are not asked again.
+fn mark_visible(visible: &mut [u64], cells: usize, rows: usize, is_hidden: impl Fn(usize, usize) -> bool) {
+    for row in (0..rows).rev() {
+        for (index, word) in visible.iter_mut().enumerate() {
+            let first = index * 64;
+            let width = (cells - first).min(64);
+            let full = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+            if *word == full {
+                continue;
+            }
+            for bit in 0..width {
+                *word |= u64::from(!is_hidden(row, first + bit)) << bit;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_visible_if_any_row_sees_it() {
+        let cells = 130;
+        let sees = |row: usize, cell: usize| cell <= row + 62 || (row == 1 && cell == 129);
+        let mut visible = vec![0u64; 3];
+        mark_visible(&mut visible, cells, 4, |row, cell| !sees(row, cell));
+        for cell in 0..cells {
+            let expected = (0..4).any(|row| sees(row, cell));
+            assert_eq!(visible[cell / 64] >> (cell % 64) & 1 == 1, expected, "cell {cell}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a graph is one that was seen before.
 //!
-//! It is one pass over the nodes with no branches on their kind, and covers everything that a [`crate::wire::Graph`] is
+//! It is one pass over the nodes with no branches on their kind, and covers everything that a [`dwell_records::Graph`] is
 //! made of and that can change between two graphs built at the same addresses. Even so it costs a cache miss or more per
 //! tensor, so it is left out for a graph that is computed again as it was (see [`crate::recorder`]).
 

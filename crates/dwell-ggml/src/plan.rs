@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
+use dwell_records::names::layer_of;
+use dwell_records::{Buffer, Capture, CaptureForm, Graph, NONE, Resolution, TensorShape, Unit, ValueType};
+
 use crate::abi::{self, Api, FLAG_COMPUTE, FLAG_OUTPUT, Tensor};
 use crate::capture::Reader;
 use crate::fingerprint::node_fingerprint;
-use crate::names::layer_of;
-use crate::recorder::Resolution;
-use crate::wire::{Buffer, Capture, CaptureForm, Graph, NONE, TensorShape, Unit, ValueType};
 
 /// Buffer kinds of the processor whose memory it can address although ggml does not call them host memory
 /// (rearranged weights).

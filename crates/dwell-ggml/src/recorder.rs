@@ -5,17 +5,17 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dwell_records::{Hello, Kind, Placement, Refusal, Resolution, WIRE_VERSION, WeightPlaced};
+use dwell_ring::RecordSender;
 
 use crate::abi::{self, Api, Tensor};
-use crate::clock::{Moment, TickSource, monotonic_ns};
 use crate::fingerprint::fingerprint;
 use crate::plan::{Plan, plan_graph};
-use crate::ring::{Producer, RingError};
 use crate::session;
-use crate::wire::{self, Hello, Kind, Placement, Refusal, WIRE_VERSION, WeightPlaced};
+use crate::ticks::{Moment, TickSource};
 
 /// ggml's usage of buffers that hold weights (`GGML_BACKEND_BUFFER_USAGE_WEIGHTS`).
 const USAGE_WEIGHTS: i32 = 1;
@@ -24,37 +24,10 @@ const USAGE_WEIGHTS: i32 = 1;
 /// beyond it all are forgotten and stored again when they come back.
 const PLANS_KEPT: usize = 512;
 
-/// How finely operations are timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolution {
-    /// Begin and end of the graph.
-    Step,
-    /// After each layer.
-    Layer,
-    /// After each operation.
-    Op,
-}
-
-impl Resolution {
-    /// The resolution with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "step" => Some(Resolution::Step),
-            "layer" => Some(Resolution::Layer),
-            "op" => Some(Resolution::Op),
-            _ => None,
-        }
-    }
-}
-
 /// How to record.
 pub struct RecorderOptions {
-    /// Folder for the ring.
-    pub ring_dir: PathBuf,
-    /// Bytes of the ring.
-    pub ring_capacity_bytes: usize,
-    /// Process that empties the ring.
-    pub observer_pid: u32,
+    /// Where records go.
+    pub sender: Arc<RecordSender>,
     /// How finely operations are timed.
     pub resolution: Resolution,
     /// How the recorder came into this process: `linked` or `preloaded`.
@@ -69,7 +42,7 @@ pub struct Recorder {
     is_active: AtomicBool,
     is_layout_checked: AtomicBool,
     plans: Mutex<Plans>,
-    channel: Mutex<Channel>,
+    sender: Arc<RecordSender>,
 }
 
 #[derive(Default)]
@@ -86,15 +59,9 @@ struct AllocatedGraph {
     plan: Arc<Plan>,
 }
 
-struct Channel {
-    ring: Producer,
-    next_sequence: u64,
-}
-
 impl Recorder {
-    /// Makes the ring and says hello.
-    pub fn start(api: Api, options: &RecorderOptions) -> Result<Self, RingError> {
-        let ring = Producer::create(&options.ring_dir, options.observer_pid, options.ring_capacity_bytes)?;
+    /// Says hello, and records from now on.
+    pub fn start(api: Api, options: RecorderOptions) -> Self {
         let hello = Hello {
             wire_version: WIRE_VERSION,
             pid: std::process::id(),
@@ -109,34 +76,22 @@ impl Recorder {
             is_active: AtomicBool::new(true),
             is_layout_checked: AtomicBool::new(false),
             plans: Mutex::default(),
-            channel: Mutex::new(Channel { ring, next_sequence: 0 }),
+            sender: options.sender,
         };
         recorder.send(Kind::Hello, &hello.encode());
-        Ok(recorder)
+        recorder
     }
 
     /// Sends one record; after the observer has gone, nothing is recorded any more.
     fn send(&self, kind: Kind, payload: &[u8]) {
-        let mut channel = self.lock_channel();
-        let header = wire::frame_header(kind, channel.next_sequence, monotonic_ns(), payload.len());
-        channel.next_sequence += 1;
-        if !channel.ring.write(&[&header, payload]) {
+        if !self.sender.send(kind, payload) {
             self.is_active.store(false, Ordering::Relaxed);
         }
-    }
-
-    fn lock_channel(&self) -> MutexGuard<'_, Channel> {
-        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether graphs are being recorded.
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
-    }
-
-    /// Sends an event of the engine, as JSON.
-    pub fn engine_event(&self, json: &[u8]) {
-        self.send(Kind::Engine, json);
     }
 
     /// To be called when a scheduler allocates a graph: what it had allocated before is void.
@@ -159,14 +114,14 @@ impl Recorder {
         let plan = unsafe { self.plan_of(scheduler, graph) };
         // The counters are stored to as the last thing before and the first thing after the computation, so that an
         // instruction-level tracer can cut out exactly what the computation touched.
-        session::begin(plan, self.tick_source, || self.lock_channel().ring.mark_graph_begun());
+        session::begin(plan, self.tick_source, || self.sender.mark_graph_begun());
     }
 
     /// To be called right after a graph was computed, with what ggml returned.
     pub fn end_graph(&self, status: i32) {
         let end = Moment::now(self.tick_source);
         if session::is_open() {
-            self.lock_channel().ring.mark_graph_ended();
+            self.sender.mark_graph_ended();
             session::end(end, status, |payload| self.send(Kind::Step, payload));
         }
     }

@@ -6,9 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::clock::{Moment, TickSource, ticks_to_ns};
+use dwell_records::{Step, StepParts};
+
 use crate::plan::Plan;
-use crate::wire::{Step, StepParts};
+use crate::ticks::{Moment, TickSource, ticks_to_ns};
 
 /// What is gathered while a graph is computed.
 struct Session {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use dwell_ggml::wire::{Capture, CaptureForm, Graph, TensorShape};
+use dwell_records::{Capture, CaptureForm, Graph, TensorShape};
 
 use crate::kv::{KvCaches, KvIndex};
 use crate::ranges::{ByteRange, Layout};

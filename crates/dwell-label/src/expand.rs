@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, OpType, Phase};
-use dwell_ggml::wire::{CaptureForm, IndexRuns, Step, VisibleCells};
+use dwell_records::{CaptureForm, IndexRuns, Step, VisibleCells};
 
 use crate::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
 use crate::kv::{KvCaches, KvIndex, Place};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use dwell_events::schema::kv_block_lifecycle::{EndCause, KvBlockBuilder, KvBlockRow, KvKind};
-use dwell_ggml::names::layer_of;
-use dwell_ggml::wire::TensorShape;
+use dwell_records::TensorShape;
+use dwell_records::names::layer_of;
 
 use crate::ranges::ByteRange;
 

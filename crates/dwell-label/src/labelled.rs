@@ -8,7 +8,7 @@ use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::TraceBuilder;
 use dwell_events::server::{ReportedBuffer, ServerFacts};
 use dwell_events::{PhaseSpan, RequestSpan};
-use dwell_ggml::wire::Hello;
+use dwell_records::Hello;
 
 /// A tensor of the model file, to tell where mapped weights come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use dwell_events::engine::EngineEvent;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::server::RequestTimings;
 use dwell_events::{LossKind, OpType, Phase, PhaseSpan, RegionType, RequestSpan};
-use dwell_ggml::wire::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
+use dwell_records::{Frame, Graph, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::compiled::{CompiledGraph, compile};
 use crate::expand::{Expansion, StepFacts};

@@ -1,6 +1,6 @@
 //! Byte ranges of tensors.
 
-use dwell_ggml::wire::{Graph, TensorShape};
+use dwell_records::{Graph, TensorShape};
 
 /// Consecutive bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::{OpType, RegionType};
-use dwell_ggml::names::layer_of;
-use dwell_ggml::wire::{Graph, TensorShape};
+use dwell_records::names::layer_of;
+use dwell_records::{Graph, TensorShape};
 
 /// ggml's usages of buffers.
 const USAGE_WEIGHTS: u8 = 1;

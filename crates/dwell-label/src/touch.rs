@@ -3,7 +3,7 @@
 //! One arm per operation whose kernel does not simply read all of every operand and write all of its result. Each was
 //! read in `ggml/src/ggml-cpu` and is checked against an instruction-level trace by the tests.
 
-use dwell_ggml::wire::{Graph, NONE, TensorShape, Unit};
+use dwell_records::{Graph, NONE, TensorShape, Unit};
 
 /// Queries from which attention over f16 or f32 caches works on tiles (`GGML_FA_TILE_Q`).
 const ATTENTION_TILE_QUERIES: i64 = 64;

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use dwell_events::RegionType;
-use dwell_ggml::wire::{Buffer, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType};
 use dwell_label::{Labelled, Labeller, Output, RuleSet, UnknownPolicy, UnlabelledAccess};
+use dwell_records::{Buffer, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType};
 
 const USAGE_COMPUTE: u8 = 2;
 

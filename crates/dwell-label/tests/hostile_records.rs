@@ -1,9 +1,9 @@
 //! Records that nobody should write: the labeller counts them as lost and goes on.
 
-use dwell_ggml::wire::{
+use dwell_label::{Labeller, Output};
+use dwell_records::{
     Buffer, Capture, CaptureForm, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType, split_frame,
 };
-use dwell_label::{Labeller, Output};
 use proptest::prelude::*;
 
 fn tensor(name: &str, op: u16, root: u32, sources: Vec<u32>) -> TensorShape {

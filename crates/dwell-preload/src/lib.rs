@@ -12,15 +12,14 @@ mod originals;
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dwell_ggml::abi::Tensor;
-use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
-use dwell_ggml::wire::Placement;
-use dwell_ggml::{
-    OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution,
-};
+use dwell_ggml::{Recorder, RecorderOptions};
+use dwell_records::{Placement, RESOLUTION_VARIABLE, Resolution};
+use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender};
 
 use originals::{AbortCallback, Originals};
 
@@ -35,21 +34,19 @@ fn recorder() -> Option<&'static Recorder> {
 }
 
 fn start_recorder() -> Option<Recorder> {
-    let ring_dir = std::env::var_os(RING_DIR_VARIABLE)?;
+    let ring_dir = PathBuf::from(std::env::var_os(RING_DIR_VARIABLE)?);
     let observer_pid = std::env::var(OBSERVER_PID_VARIABLE).ok()?.parse().ok()?;
     let resolution = std::env::var(RESOLUTION_VARIABLE).ok().and_then(|name| Resolution::from_name(&name));
-    let options = RecorderOptions {
-        ring_dir: ring_dir.into(),
-        ring_capacity_bytes: DEFAULT_CAPACITY_BYTES,
-        observer_pid,
-        resolution: resolution.unwrap_or(Resolution::Op),
-        way_in: "preloaded",
-    };
-    match Recorder::start(Originals::get().api?, &options) {
-        Ok(recorder) => Some(recorder),
+    let api = Originals::get().api?;
+    match RecordSender::create(&ring_dir, observer_pid, DEFAULT_CAPACITY_BYTES) {
+        Ok(sender) => {
+            let resolution = resolution.unwrap_or(Resolution::Op);
+            let options = RecorderOptions { sender: Arc::new(sender), resolution, way_in: "preloaded" };
+            Some(Recorder::start(api, options))
+        }
         Err(error) => {
             // Once, on standard error: the program goes on, but its user should know that nothing is recorded.
-            eprintln!("dwell: making the recorder's ring: {error}, in \"{}\"", options.ring_dir.display());
+            eprintln!("dwell: making the recorder's ring: {error}, in \"{}\"", ring_dir.display());
             None
         }
     }

@@ -22,5 +22,5 @@ pub(crate) fn run_record(request: &RunRequest, baseline: Option<Baseline>, page_
 
 fn clock_anchor() -> ClockAnchor {
     let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    ClockAnchor { monotonic_ns: dwell_ggml::monotonic_ns(), unix_ns: unix.as_nanos() as u64 }
+    ClockAnchor { monotonic_ns: dwell_ring::monotonic_ns(), unix_ns: unix.as_nanos() as u64 }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use dwell_collectors::{CLIENT_LABEL, Recordings, Sampling, WORKER_LABEL, kv_events, rings};
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_files::{ensure_space, write_json_atomically};
-use dwell_ggml::ring::DEFAULT_CAPACITY_BYTES;
-use dwell_ggml::wire::{Frame, Kind};
 use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
 use dwell_kv_events::KvEventsRecorder;
 use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
+use dwell_records::{Frame, Kind};
+use dwell_ring::DEFAULT_CAPACITY_BYTES;
 use dwell_store::{RunDir, RunState, StoreError};
 
 use crate::patience::Patience;

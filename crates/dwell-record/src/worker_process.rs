@@ -8,7 +8,8 @@ use std::thread;
 
 use dwell_capture::CaptureJob;
 use dwell_events::engine::Job;
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, UNTRACED_VARIABLE};
+use dwell_records::UNTRACED_VARIABLE;
+use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 

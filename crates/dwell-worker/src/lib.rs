@@ -11,15 +11,20 @@ mod linked;
 mod programs;
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_events::engine::{Engine, EngineEvent, EngineFailure, Job, TimeResolution};
-use dwell_ggml::ring::{DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, process_exists};
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, Recorder, RecorderOptions, Resolution, UNTRACED_VARIABLE};
+use dwell_ggml::{Recorder, RecorderOptions};
 use dwell_llama::{Hooks, JobObserver, LlamaEngine};
+use dwell_records::{Kind, Resolution, UNTRACED_VARIABLE};
+use dwell_ring::{
+    DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender,
+    process_exists,
+};
 use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
 
@@ -74,8 +79,8 @@ fn run_job_from_stdin() -> Result<(), String> {
     let job: Job = job_on_stdin()?;
     let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
     // Where another program runs the model, this process only tells of it.
-    let recorder = start_recorder(&job, is_traced && job.engine.is_embedded())?;
-    let mut observer = Reporter { recorder, is_interrupted: interruption_flag() };
+    let sender = start_sending(&job, is_traced && job.engine.is_embedded())?;
+    let mut observer = Reporter { sender, is_interrupted: interruption_flag() };
     let mut engine = engine_of(&job, is_traced)?;
     if let Err(EngineFailure { message, hints }) = engine.run(&job, &mut observer) {
         observer.event(EngineEvent::Failed { message, hints });
@@ -95,17 +100,18 @@ fn engine_of(job: &Job, is_traced: bool) -> Result<Box<dyn Engine>, String> {
     Ok(Box::new(LlamaEngine { hooks }))
 }
 
-fn start_recorder(job: &Job, is_traced: bool) -> Result<&'static Recorder, String> {
-    let options = RecorderOptions {
-        ring_dir: variable(RING_DIR_VARIABLE)?.into(),
-        ring_capacity_bytes: if is_traced { DEFAULT_CAPACITY_BYTES } else { EVENTS_CAPACITY_BYTES },
-        observer_pid: observer_pid()?,
-        resolution: resolution_of(job),
-        way_in: "linked",
-    };
-    let recorder = Recorder::start(linked::api(), &options)
-        .map_err(|error| format!("making the recorder's ring: {error}, in \"{}\"", options.ring_dir.display()))?;
-    Ok(RECORDER.get_or_init(|| recorder))
+/// Makes the ring and, if this process is to be traced, the recorder.
+fn start_sending(job: &Job, is_traced: bool) -> Result<Arc<RecordSender>, String> {
+    let ring_dir = PathBuf::from(variable(RING_DIR_VARIABLE)?);
+    let capacity_bytes = if is_traced { DEFAULT_CAPACITY_BYTES } else { EVENTS_CAPACITY_BYTES };
+    let sender = RecordSender::create(&ring_dir, observer_pid()?, capacity_bytes)
+        .map_err(|error| format!("making the recorder's ring: {error}, in \"{}\"", ring_dir.display()))?;
+    let sender = Arc::new(sender);
+    if is_traced {
+        let options = RecorderOptions { sender: sender.clone(), resolution: resolution_of(job), way_in: "linked" };
+        RECORDER.get_or_init(|| Recorder::start(linked::api(), options));
+    }
+    Ok(sender)
 }
 
 fn resolution_of(job: &Job) -> Resolution {
@@ -128,14 +134,14 @@ fn interruption_flag() -> Arc<AtomicBool> {
 }
 
 struct Reporter {
-    recorder: &'static Recorder,
+    sender: Arc<RecordSender>,
     is_interrupted: Arc<AtomicBool>,
 }
 
 impl JobObserver for Reporter {
     fn event(&mut self, event: EngineEvent) {
         if let Ok(json) = serde_json::to_vec(&event) {
-            self.recorder.engine_event(&json);
+            self.sender.send(Kind::Engine, &json);
         }
     }
 

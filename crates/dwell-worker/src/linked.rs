@@ -8,8 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_ggml::abi::{Api, Tensor};
-use dwell_ggml::wire::Placement;
 use dwell_llama::Hooks;
+use dwell_records::Placement;
 
 use crate::RECORDER;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::engine::{Ending, Job};
 use dwell_events::server::PROGRAM_RINGS_DIR;
-use dwell_ggml::{OBSERVER_PID_VARIABLE, RESOLUTION_VARIABLE, RING_DIR_VARIABLE};
+use dwell_records::RESOLUTION_VARIABLE;
+use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_servers::ServerPlace;
 
 use crate::{observer_pid, variable};

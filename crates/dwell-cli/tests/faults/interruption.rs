@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use dwell_events::engine::EngineEvent;
-use dwell_ggml::ring::Consumer;
-use dwell_ggml::wire::{Kind, split_frame};
+use dwell_records::{Kind, split_frame};
+use dwell_ring::Consumer;
 use rustix::process::Signal;
 
 use crate::common::{Run, Workplace, send, text_of, wait_for, wait_for_end_of};

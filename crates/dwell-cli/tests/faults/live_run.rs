@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
 use dwell_events::engine::EngineEvent;
-use dwell_ggml::wire::Kind;
+use dwell_records::Kind;
 use dwell_store::RawReader;
 use rustix::process::{Signal, kill_process_group};
 

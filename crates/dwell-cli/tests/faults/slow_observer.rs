@@ -1,7 +1,7 @@
 //! The observer stops taking records: the worker waits for it, and nothing is lost.
 
-use dwell_ggml::ring::{Consumer, file_name};
 use dwell_gguf::MakeSpec;
+use dwell_ring::{Consumer, file_name};
 use rustix::process::Signal;
 
 use crate::common::{Workplace, wait_for};

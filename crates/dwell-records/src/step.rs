@@ -1,7 +1,7 @@
 //! One computation of a graph, and the values in it that decide which bytes are touched.
 
-use super::{DecodeError, put_list};
-use crate::encode::{Put, Take};
+use crate::DecodeError;
+use crate::encode::{Put, Take, put_list, put_runs};
 
 /// One computation of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,16 +18,16 @@ pub struct Step {
     pub status: i32,
     /// Nodes after which ggml called back.
     pub nodes_done: u32,
-    /// Times after the stamped units; as many as [`Graph::stamped_units`] if the calls could be matched to units,
+    /// Times after the stamped units; as many as [`crate::Graph::stamped_units`] if the calls could be matched to units,
     /// otherwise none.
     pub times_ns: Vec<u64>,
-    /// Values of the captured operands, in the order of [`Graph::captures`]; empty for one that was not reached.
+    /// Values of the captured operands, in the order of [`crate::Graph::captures`]; empty for one that was not reached.
     pub captures: Vec<Vec<u8>>,
 }
 
 impl Step {
     /// Writes a step from its parts without building one: this runs once per token in the recorded process.
-    pub(crate) fn encode_into(out: &mut Vec<u8>, step: &StepParts<'_>) {
+    pub fn encode_into(out: &mut Vec<u8>, step: &StepParts<'_>) {
         out.put_u32(step.graph);
         out.put_u32(step.thread);
         out.put_u64(step.begin_ns);
@@ -64,8 +64,9 @@ impl Step {
     }
 }
 
-/// What a step is written from.
-pub(crate) struct StepParts<'a> {
+/// What a step is written from; the fields are those of [`Step`].
+#[allow(missing_docs)] // Documented there.
+pub struct StepParts<'a> {
     pub graph: u32,
     pub thread: u32,
     pub begin_ns: u64,
@@ -87,6 +88,11 @@ pub struct IndexRuns {
 }
 
 impl IndexRuns {
+    /// Appends integers as a captured operand.
+    pub fn encode_into(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
+        put_runs(out, values);
+    }
+
     /// Reads a captured operand.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(bytes);
@@ -121,6 +127,13 @@ pub struct VisibleCells {
 }
 
 impl VisibleCells {
+    /// Appends the beginning of a captured mask. The words of all streams are to follow, [`VisibleCells::words`] in
+    /// little-endian order.
+    pub fn encode_header_into(out: &mut Vec<u8>, cells: usize, streams: usize) {
+        out.put_u32(cells as u32);
+        out.put_u32((cells.div_ceil(64) * streams) as u32);
+    }
+
     /// Reads a captured operand.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(bytes);

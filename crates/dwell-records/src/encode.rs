@@ -1,6 +1,6 @@
-//! Bytes in and out: little-endian numbers, short texts, and the two compressed forms of what changes per step.
+//! Bytes in and out: little-endian numbers, short texts, lists, and integers as runs.
 
-use crate::wire::DecodeError;
+use crate::DecodeError;
 
 /// Appends numbers and texts to a buffer.
 pub(crate) trait Put {
@@ -129,30 +129,15 @@ fn put_run(out: &mut Vec<u8>, (start, stride, count): (i64, i64, u32)) {
     out.put_u32(count);
 }
 
-/// Marks in `visible` the cells that any row of a mask lets through.
-///
-/// `is_hidden(row, cell)` is asked as rarely as possible: rows are visited from the last to the first, because the
-/// last row of a causal mask sees the most, and cells that were seen are not asked again.
-pub(crate) fn mark_visible(visible: &mut [u64], cells: usize, rows: usize, is_hidden: impl Fn(usize, usize) -> bool) {
-    for row in (0..rows).rev() {
-        for (index, word) in visible.iter_mut().enumerate() {
-            let first = index * 64;
-            let width = (cells - first).min(64);
-            let full = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-            if *word == full {
-                continue;
-            }
-            for bit in 0..width {
-                *word |= u64::from(!is_hidden(row, first + bit)) << bit;
-            }
-        }
-    }
+pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+    out.put_u32(items.len() as u32);
+    items.iter().for_each(|item| put(out, item));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::IndexRuns;
+    use crate::IndexRuns;
 
     fn round_trip(values: &[i64]) -> (usize, Vec<i64>) {
         let mut bytes = Vec::new();
@@ -181,17 +166,5 @@ mod tests {
         assert_eq!(round_trip(&(40..552).collect::<Vec<_>>()).0, 1);
         let transposed: Vec<i64> = (0..4).flat_map(|token| (0..6).map(move |row| row * 512 + token)).collect();
         assert_eq!(round_trip(&transposed).0, 4);
-    }
-
-    #[test]
-    fn a_cell_is_visible_if_any_row_sees_it() {
-        let cells = 130;
-        let sees = |row: usize, cell: usize| cell <= row + 62 || (row == 1 && cell == 129);
-        let mut visible = vec![0u64; 3];
-        mark_visible(&mut visible, cells, 4, |row, cell| !sees(row, cell));
-        for cell in 0..cells {
-            let expected = (0..4).any(|row| sees(row, cell));
-            assert_eq!(visible[cell / 64] >> (cell % 64) & 1 == 1, expected, "cell {cell}");
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The shape of a computation.
 
-use super::{DecodeError, put_list};
-use crate::encode::{Put, Take};
+use crate::DecodeError;
+use crate::encode::{Put, Take, put_list};
 
 /// A buffer that tensors of a graph lie in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +70,9 @@ pub struct Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CaptureForm {
-    /// Integers, as runs ([`IndexRuns`]).
+    /// Integers, as runs ([`crate::IndexRuns`]).
     Indices = 0,
-    /// Cells of the KV cache that the mask lets through ([`VisibleCells`]).
+    /// Cells of the KV cache that the mask lets through ([`crate::VisibleCells`]).
     VisibleCells = 1,
 }
 
