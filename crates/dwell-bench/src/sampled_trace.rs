@@ -40,7 +40,7 @@ fn access(row: u64, place: u64) -> TraceRow<'static> {
     let region = (place % region_types.len() as u64) as usize;
     TraceRow {
         timestamp_ns: row * 1_000,
-        phase: Phase::Generation,
+        phase: Some(Phase::Generation),
         address: 0x7f00_0000_0000 + place * 64,
         size_bytes: 1,
         op_type: if row % ROWS_PER_STORE == 0 { OpType::Store } else { OpType::Load },
@@ -48,13 +48,8 @@ fn access(row: u64, place: u64) -> TraceRow<'static> {
         dso: "libggml-cpu.so",
         region_type: region_types[region],
         region_id: region as u32 + 1,
-        thread_id: None,
-        token_index: None,
-        context_tokens: None,
-        step: None,
-        tensor: "",
-        layer: None,
         source: "perf_mem",
         period: SAMPLING_PERIOD,
+        ..TraceRow::EMPTY
     }
 }

@@ -1,12 +1,14 @@
-//! Turns recorded graphs and steps into labelled accesses, regions and KV lives.
+//! From what sources saw and engines told to labelled accesses, regions, KV lives and tokens.
 //!
 //! ```text
-//! frames ─▶ Labeller ─┬─ Graph ─▶ touch: which operands an operation reads and writes, as byte ranges
-//!                     ├─ Step  ─▶ rows of `trace`, with what only the step knows: rows, cells, experts, times
-//!                     │             └─▶ kv: lives of KV blocks ─▶ rows of `kv_block_lifecycle`
-//!                     └─ engine events ─▶ phases, tokens, sequences
+//! frames ─▶ Labeller ─┬─ engine events ─▶ timeline: phases, requests, steps, tokens
+//!                     └─ graphs, steps ─▶ ggml: accesses of each operation, lives of KV blocks
+//!                                           │ each access
+//!                                           ▼
+//! any other source ──── accesses ───────▶ regions: whose memory, by declaration or by rules ─▶ rows of `trace`
 //! ```
 //!
+//! [`timeline`] and [`regions`] know no source: [`Labelling`] joins them, and [`ggml`] is the first that uses it.
 //! Accesses that come without a label are labelled by [`rules`]: those of a collector that sees functions and addresses
 //! but no buffers, and those of a graph that nobody knows the owner of.
 //!
@@ -15,21 +17,18 @@
 
 #![forbid(unsafe_code)]
 
-mod compiled;
-mod expand;
-mod kv;
-mod labelled;
+pub mod ggml;
 mod labeller;
+mod labelling;
 mod loss_count;
-mod ranges;
-mod regions;
-mod rule_stage;
+mod output;
+pub mod regions;
 pub mod rules;
-mod sequences;
-mod token_log;
-mod touch;
-mod unreported_steps;
+pub mod timeline;
 
-pub use labelled::{FileTensor, Labelled, Outcome, Output, ServerFigure};
+pub use ggml::FileTensor;
 pub use labeller::Labeller;
+pub use labelling::{Labelling, LabellingEnd};
+pub use loss_count::LossCount;
+pub use output::{Labelled, Outcome, Output, ServerFigure};
 pub use rules::{RuleLabeller, RuleSet, RulesError, UnknownPolicy, UnlabelledAccess};

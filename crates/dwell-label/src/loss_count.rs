@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use dwell_events::LossKind;
 use dwell_events::schema::loss::LossRow;
 
-/// Collector whose losses are counted here.
-const SOURCE: &str = "tensor_ops";
-
-/// Losses of a run by kind.
-#[derive(Default)]
+/// Losses of one collector, by kind.
 pub struct LossCount {
+    source: &'static str,
     by_kind: BTreeMap<LossKind, LossRow>,
 }
 
 impl LossCount {
+    /// No losses yet, of this collector.
+    pub fn new(source: &'static str) -> Self {
+        Self { source, by_kind: BTreeMap::new() }
+    }
+
     /// Adds occurrences of a kind of loss; the first detail is kept.
     pub fn add(&mut self, kind: LossKind, count: u64, bytes: Option<u64>, detail: impl FnOnce() -> String) {
         let row = self.by_kind.entry(kind).or_insert_with(|| LossRow {
             kind,
-            source: SOURCE,
+            source: self.source,
             count: 0,
             bytes: None,
             detail: detail(),

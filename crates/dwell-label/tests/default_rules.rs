@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{OpType, Phase, RegionType};
-use dwell_label::rules::Access;
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
 
 use OpType::{Load, Store};
@@ -81,7 +81,7 @@ const KNOWN: [(&str, Phase, OpType, RegionType); 58] = [
 fn the_default_rules_say_what_a_name_can_tell_and_no_more() {
     let mut wrong = Vec::new();
     for (symbol, phase, op_type, expected) in KNOWN {
-        let access = Access {
+        let access = TraceRow {
             timestamp_ns: 1,
             address: 0x1000,
             size_bytes: 8,
@@ -90,8 +90,7 @@ fn the_default_rules_say_what_a_name_can_tell_and_no_more() {
             symbol,
             dso: "",
             source: "perf_mem",
-            region_type: Unknown,
-            region_id: 0,
+            ..TraceRow::EMPTY
         };
         let mut labeller = RuleLabeller::new(RuleSet::default_rules(), UnknownPolicy::Keep);
         let found = labeller.label(&access).unwrap().unwrap().region_type;

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{Hint, LossKind, OpType, Phase, RegionType};
-use dwell_label::rules::{Access, DecidedBy, Label, RegisteredRange};
+use dwell_label::rules::{DecidedBy, Label, RegisteredRange};
 use dwell_label::{RuleLabeller, RuleSet, RulesError, UnknownPolicy};
 
 use RegionType::{Activation, KvCache, Runtime, Unknown, Weight};
@@ -21,8 +22,8 @@ fn labeller(rules: &str) -> RuleLabeller {
     RuleLabeller::new(parse(rules).unwrap(), UnknownPolicy::Keep)
 }
 
-fn at(time_s: u64, address: u64, symbol: &str) -> Access<'_> {
-    Access {
+fn at(time_s: u64, address: u64, symbol: &str) -> TraceRow<'_> {
+    TraceRow {
         timestamp_ns: time_s * SECOND_NS,
         address,
         size_bytes: 8,
@@ -31,16 +32,15 @@ fn at(time_s: u64, address: u64, symbol: &str) -> Access<'_> {
         symbol,
         dso: "libggml.so",
         source: "perf_mem",
-        region_type: Unknown,
-        region_id: 0,
+        ..TraceRow::EMPTY
     }
 }
 
-fn label(labeller: &mut RuleLabeller, access: &Access<'_>) -> Label {
+fn label(labeller: &mut RuleLabeller, access: &TraceRow<'_>) -> Label {
     labeller.label(access).unwrap().unwrap()
 }
 
-fn types(labeller: &mut RuleLabeller, accesses: &[Access<'_>]) -> Vec<RegionType> {
+fn types(labeller: &mut RuleLabeller, accesses: &[TraceRow<'_>]) -> Vec<RegionType> {
     accesses.iter().map(|access| label(labeller, access).region_type).collect()
 }
 
@@ -59,18 +59,18 @@ fn every_matcher_has_to_match() {
     let fits = at(0, 0, "foo");
     let found = |access| label(&mut labeller(&rules), &access).region_type;
     assert_eq!(found(fits), Weight);
-    assert_eq!(found(Access { symbol: "FOO", dso: "/usr/lib/LibGGML.so", ..fits }), Weight, "case does not matter");
-    assert_eq!(found(Access { symbol: "food", ..fits }), Unknown);
-    assert_eq!(found(Access { dso: "libc.so", ..fits }), Unknown);
-    assert_eq!(found(Access { phase: Some(Phase::WeightLoad), ..fits }), Unknown);
-    assert_eq!(found(Access { phase: None, ..fits }), Unknown);
-    assert_eq!(found(Access { op_type: OpType::Store, ..fits }), Unknown);
-    assert_eq!(found(Access { source: "perf_mem_2", ..fits }), Unknown);
+    assert_eq!(found(TraceRow { symbol: "FOO", dso: "/usr/lib/LibGGML.so", ..fits }), Weight, "case does not matter");
+    assert_eq!(found(TraceRow { symbol: "food", ..fits }), Unknown);
+    assert_eq!(found(TraceRow { dso: "libc.so", ..fits }), Unknown);
+    assert_eq!(found(TraceRow { phase: Some(Phase::WeightLoad), ..fits }), Unknown);
+    assert_eq!(found(TraceRow { phase: None, ..fits }), Unknown);
+    assert_eq!(found(TraceRow { op_type: OpType::Store, ..fits }), Unknown);
+    assert_eq!(found(TraceRow { source: "perf_mem_2", ..fits }), Unknown);
 }
 
 #[test]
 fn labelled_accesses_keep_their_label_unless_the_rule_applies_to_all() {
-    let labelled = Access { region_type: Activation, region_id: 7, ..at(0, 0, "foo") };
+    let labelled = TraceRow { region_type: Activation, region_id: 7, ..at(0, 0, "foo") };
     let keeping = label(&mut labeller("rules:\n- {symbol: foo, region: weight}\n"), &labelled);
     assert_eq!((keeping.region_type, keeping.decided_by), (Activation, DecidedBy::Input));
     let overriding = "rules:\n- {symbol: foo, region: weight, applies_to: all}\n";
@@ -84,7 +84,7 @@ fn labelled_accesses_keep_their_label_unless_the_rule_applies_to_all() {
 fn a_rule_for_unknown_stops_the_search_and_lets_pages_tell() {
     let rules = "rules:\n- {symbol: gemm, region: unknown}\n- {symbol: '', op: load, region: runtime}\n- {op: store, region: weight}\n";
     let mut labeller = labeller(rules);
-    let store = Access { op_type: OpType::Store, ..at(1, PAGE, "loader") };
+    let store = TraceRow { op_type: OpType::Store, ..at(1, PAGE, "loader") };
     let found = types(&mut labeller, &[at(0, PAGE, "gemm"), store, at(2, PAGE + 8, "gemm"), at(3, 9 * PAGE, "gemm")]);
     assert_eq!(found, [Unknown, Weight, Weight, Unknown]);
 }

@@ -6,8 +6,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use dwell_events::schema::region_map::RegionRow;
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{OpType, Phase, RegionType};
-use dwell_label::rules::{Access, KnownRegion, RuleLabels};
+use dwell_label::regions::KnownRegion;
+use dwell_label::rules::RuleLabels;
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
 use proptest::prelude::*;
 
@@ -16,7 +18,7 @@ const SYMBOLS: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 /// An access, or memory given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    Access(Access<'static>),
+    Access(TraceRow<'static>),
     Freed { address: u64, size_bytes: u64, time_ns: u64 },
 }
 
@@ -34,17 +36,16 @@ prop_compose! {
         region_type in prop_oneof![3 => Just(RegionType::Unknown), 1 => region()],
         region_id in 0u32..3,
     ) -> Event {
-        Event::Access(Access {
+        Event::Access(TraceRow {
             timestamp_ns: time_ns,
             address,
             size_bytes,
             op_type: if is_store { OpType::Store } else { OpType::Load },
             phase: Some(Phase::Generation),
             symbol,
-            dso: "",
-            source: "",
             region_type,
             region_id,
+            ..TraceRow::EMPTY
         })
     }
 }
@@ -106,7 +107,7 @@ fn label(events: &[Event], labeller: RuleLabeller) -> (Vec<Event>, RuleLabels) {
             Event::Access(access) => {
                 if let Some(label) = labeller.label(&access).unwrap() {
                     let (region_type, region_id) = (label.region_type, label.region_id);
-                    labelled.push(Event::Access(Access { region_type, region_id, ..access }));
+                    labelled.push(Event::Access(TraceRow { region_type, region_id, ..access }));
                 }
             }
             Event::Freed { address, size_bytes, time_ns } => {
@@ -118,7 +119,7 @@ fn label(events: &[Event], labeller: RuleLabeller) -> (Vec<Event>, RuleLabels) {
     (labelled, labeller.finish())
 }
 
-fn accesses(events: &[Event]) -> Vec<Access<'static>> {
+fn accesses(events: &[Event]) -> Vec<TraceRow<'static>> {
     events.iter().filter_map(|event| if let Event::Access(access) = event { Some(*access) } else { None }).collect()
 }
 

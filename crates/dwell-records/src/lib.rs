@@ -25,6 +25,8 @@ mod graph;
 mod hello;
 pub mod names;
 mod step;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod weight;
 
 pub use error::DecodeError;

@@ -44,6 +44,30 @@ impl Step {
         }
     }
 
+    /// The payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut capture_ends = Vec::with_capacity(self.captures.len());
+        let captured = self.captures.iter().fold(Vec::new(), |mut captured, capture| {
+            captured.extend_from_slice(capture);
+            capture_ends.push(captured.len());
+            captured
+        });
+        let mut out = Vec::new();
+        let parts = StepParts {
+            graph: self.graph,
+            thread: self.thread,
+            begin_ns: self.begin_ns,
+            end_ns: self.end_ns,
+            status: self.status,
+            nodes_done: self.nodes_done,
+            times_ns: &self.times_ns,
+            captured: &captured,
+            capture_ends: &capture_ends,
+        };
+        Self::encode_into(&mut out, &parts);
+        out
+    }
+
     /// Reads a payload.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(payload);
@@ -88,6 +112,13 @@ pub struct IndexRuns {
 }
 
 impl IndexRuns {
+    /// These integers as a captured operand.
+    pub fn encode(values: &[i64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Self::encode_into(&mut out, values.iter().copied());
+        out
+    }
+
     /// Appends integers as a captured operand.
     pub fn encode_into(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
         put_runs(out, values);
@@ -127,6 +158,14 @@ pub struct VisibleCells {
 }
 
 impl VisibleCells {
+    /// The mask as a captured operand.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        Self::encode_header_into(&mut out, self.cells as usize, self.streams());
+        self.words.iter().for_each(|&word| out.put_u64(word));
+        out
+    }
+
     /// Appends the beginning of a captured mask. The words of all streams are to follow, [`VisibleCells::words`] in
     /// little-endian order.
     pub fn encode_header_into(out: &mut Vec<u8>, cells: usize, streams: usize) {

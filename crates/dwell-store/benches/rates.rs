@@ -108,7 +108,7 @@ impl Decode {
         };
         builder.push(&TraceRow {
             timestamp_ns: self.timestamp_ns,
-            phase: Phase::Generation,
+            phase: Some(Phase::Generation),
             address,
             size_bytes,
             op_type: if operand == 2 { OpType::Store } else { OpType::Load },
@@ -116,7 +116,6 @@ impl Decode {
             dso: "ggml",
             region_type,
             region_id: (layer * NODES + node) as u32 + 1,
-            thread_id: None,
             token_index: Some(step as u32),
             context_tokens: Some(step as u32 + 8),
             step: Some(step as u32),
@@ -124,6 +123,7 @@ impl Decode {
             layer: Some(layer as u16),
             source: "tensor_ops",
             period: 1,
+            ..TraceRow::EMPTY
         });
         self.access += 1;
     }

@@ -23,7 +23,7 @@ fn accesses(builder: &mut TraceBuilder, count: u64) -> RecordBatch {
     for index in 0..count {
         builder.push(&TraceRow {
             timestamp_ns: 1_000 + index,
-            phase: Phase::Generation,
+            phase: Some(Phase::Generation),
             address: 0x7f00_0000_0000 + index * 4096,
             size_bytes: 4096,
             op_type: if index % 3 == 0 { OpType::Store } else { OpType::Load },
@@ -31,7 +31,6 @@ fn accesses(builder: &mut TraceBuilder, count: u64) -> RecordBatch {
             dso: "ggml",
             region_type: RegionType::Weight,
             region_id: 1,
-            thread_id: None,
             token_index: Some(index as u32 / 100),
             context_tokens: Some(8),
             step: Some(index as u32 / 100),
@@ -39,6 +38,7 @@ fn accesses(builder: &mut TraceBuilder, count: u64) -> RecordBatch {
             layer: Some(0),
             source: "tensor_ops",
             period: 1,
+            ..TraceRow::EMPTY
         });
     }
     builder.finish_batch()

@@ -13,22 +13,16 @@ pub const S: u64 = 1_000_000_000;
 /// A load of 8 bytes of an activation in step 0 that tests change as they need.
 pub const ROW: TraceRow<'static> = TraceRow {
     timestamp_ns: 0,
-    phase: Phase::Generation,
+    phase: Some(Phase::Generation),
     address: 0x1000,
     size_bytes: 8,
     op_type: OpType::Load,
-    symbol: "",
-    dso: "",
     region_type: RegionType::Activation,
     region_id: 2,
-    thread_id: None,
-    token_index: None,
-    context_tokens: None,
     step: Some(0),
-    tensor: "",
-    layer: None,
     source: "tensor_ops",
     period: 1,
+    ..TraceRow::EMPTY
 };
 
 /// A store otherwise like [`ROW`].

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array, new_null_array};
+use arrow_array::types::{Int32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 use dwell_events::schema::trace;
 use dwell_events::{PAGE_SHIFT, RegionType};
@@ -42,16 +41,7 @@ pub(super) fn unfit(reason: String, path: &Path) -> StoreError {
 }
 
 fn converted(column: &ArrayRef, field: &Field) -> Result<ArrayRef, String> {
-    let column = if column.data_type() == field.data_type() {
-        column.clone()
-    } else {
-        let (found, wanted) = (column.data_type(), field.data_type());
-        let other = || format!("column {} has type {found}, and {wanted} was needed", field.name());
-        match wanted {
-            DataType::Dictionary(_, _) => text(column).ok_or_else(other)?,
-            _ => integers(column).and_then(|values| narrowed(&values, wanted)).ok_or_else(other)?,
-        }
-    };
+    let column = cast(column, field.name(), field.data_type())?;
     if field.is_nullable() || column.logical_null_count() == 0 {
         return Ok(column);
     }
@@ -69,7 +59,7 @@ fn stand_in(batch: &RecordBatch, field: &Field, run_id: &str, first_row: u64) ->
     Ok(match field.name().as_str() {
         "run_id" => repeated(run_id, rows),
         "sample_id" => Arc::new(UInt64Array::from_iter_values((first_row..).take(rows))),
-        "address_page" => address_pages(batch).ok_or("column address is missing or not of whole numbers")?,
+        "address_page" => address_pages(batch)?,
         "region_id" => Arc::new(UInt32Array::from_value(0, rows)),
         "size_bytes" => same(1),
         "period" => same(PERIOD_NOT_STATED),
@@ -89,53 +79,30 @@ fn text_default(name: &str) -> Option<&'static str> {
     }
 }
 
-fn address_pages(batch: &RecordBatch) -> Option<ArrayRef> {
-    let addresses = integers(batch.column_by_name("address")?)?;
-    let pages: Vec<Option<i128>> = addresses.into_iter().map(|address| Some(address? >> PAGE_SHIFT)).collect();
-    narrowed(&pages, &DataType::UInt64)
+fn address_pages(batch: &RecordBatch) -> Result<ArrayRef, String> {
+    let addresses = batch.column_by_name("address").ok_or("column address is missing")?;
+    let addresses = cast(addresses, "address", &DataType::UInt64)?;
+    let pages = addresses.as_primitive::<UInt64Type>().unary::<_, UInt64Type>(|address| address >> PAGE_SHIFT);
+    Ok(Arc::new(pages))
 }
 
-/// Whole numbers of any width.
-fn integers(column: &ArrayRef) -> Option<Vec<Option<i128>>> {
-    fn of<T: ArrowPrimitiveType<Native: Into<i128>>>(column: &ArrayRef) -> Option<Vec<Option<i128>>> {
-        Some(column.as_primitive::<T>().iter().map(|value| value.map(Into::into)).collect())
+/// The column in a type of ours: whole numbers in another width if every value fits, text in another form.
+fn cast(column: &ArrayRef, name: &str, wanted: &DataType) -> Result<ArrayRef, String> {
+    let found = column.data_type();
+    if found == wanted {
+        return Ok(column.clone());
     }
-    match column.data_type() {
-        DataType::UInt64 => of::<UInt64Type>(column),
-        DataType::UInt32 => of::<UInt32Type>(column),
-        DataType::UInt16 => of::<UInt16Type>(column),
-        DataType::UInt8 => of::<UInt8Type>(column),
-        DataType::Int64 => of::<Int64Type>(column),
-        DataType::Int32 => of::<Int32Type>(column),
-        DataType::Int16 => of::<Int16Type>(column),
-        DataType::Int8 => of::<Int8Type>(column),
-        _ => None,
+    let is_same_kind = match wanted {
+        DataType::Dictionary(_, _) => matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+        _ => found.is_integer() && wanted.is_integer(),
+    };
+    if !is_same_kind {
+        return Err(format!("column {name} has type {found}, and {wanted} was needed"));
     }
-}
-
-/// The numbers in the width of ours; none if one does not fit.
-fn narrowed(values: &[Option<i128>], wanted: &DataType) -> Option<ArrayRef> {
-    fn to<T: ArrowPrimitiveType<Native: TryFrom<i128>>>(values: &[Option<i128>]) -> Option<ArrayRef> {
-        let fit = |value: &Option<i128>| value.map(T::Native::try_from).transpose().ok();
-        let values = values.iter().map(fit).collect::<Option<Vec<_>>>()?;
-        Some(Arc::new(PrimitiveArray::<T>::from_iter(values)))
-    }
-    match wanted {
-        DataType::UInt64 => to::<UInt64Type>(values),
-        DataType::UInt32 => to::<UInt32Type>(values),
-        DataType::UInt16 => to::<UInt16Type>(values),
-        DataType::UInt8 => to::<UInt8Type>(values),
-        _ => None,
-    }
-}
-
-fn text(column: &ArrayRef) -> Option<ArrayRef> {
-    match column.data_type() {
-        DataType::Utf8 => Some(dictionary(column.as_string::<i32>().iter())),
-        DataType::LargeUtf8 => Some(dictionary(column.as_string::<i64>().iter())),
-        DataType::Utf8View => Some(dictionary(column.as_string_view().iter())),
-        _ => None,
-    }
+    // Not safe: a value that does not fit is to be refused, not to become a missing one.
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, wanted, &strict)
+        .map_err(|error| format!("column {name} has type {found}, and {wanted} was needed: {error}"))
 }
 
 fn dictionary<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
@@ -153,4 +120,65 @@ fn filled(column: &ArrayRef, default: &str) -> ArrayRef {
     let words = column.values().as_string::<i32>();
     let texts = column.keys().iter().map(|key| key.map_or(Some(default), |key| Some(words.value(key as usize))));
     dictionary(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Float64Array, Int64Array, LargeStringArray, StringViewArray};
+    use arrow_schema::Schema;
+
+    use super::*;
+
+    /// A trace as others write it: signed numbers, plain text.
+    fn foreign(addresses: ArrayRef, op_types: ArrayRef) -> RecordBatch {
+        let times: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let columns = [("timestamp_ns", times), ("address", addresses), ("op_type", op_types)];
+        RecordBatch::try_from_iter(columns).expect("columns of one length")
+    }
+
+    fn texts(batch: &RecordBatch, column: &str) -> Vec<String> {
+        let words = batch.column_by_name(column).expect("a column of ours").as_dictionary::<Int32Type>();
+        let words = words.downcast_dict::<arrow_array::StringArray>().expect("words are strings");
+        words.into_iter().map(|word| word.unwrap_or("(missing)").to_owned()).collect()
+    }
+
+    #[test]
+    fn whole_numbers_and_text_of_any_width_become_ours() {
+        let addresses = Arc::new(Int64Array::from(vec![0x1008, 0x5000]));
+        for op_types in [
+            Arc::new(LargeStringArray::from(vec!["load", "store"])) as ArrayRef,
+            Arc::new(StringViewArray::from(vec!["load", "store"])),
+        ] {
+            let ours = as_ours(&foreign(addresses.clone(), op_types), "run", 7, Path::new("t")).expect("it fits");
+            assert_eq!(ours.schema(), trace::schema());
+            let numbers =
+                |name: &str| ours.column_by_name(name).map(|column| column.as_primitive::<UInt64Type>().clone());
+            assert_eq!(numbers("address_page"), Some(UInt64Array::from(vec![1, 5])));
+            assert_eq!(numbers("sample_id"), Some(UInt64Array::from(vec![7, 8])));
+            assert_eq!(numbers("period"), Some(UInt64Array::from(vec![PERIOD_NOT_STATED; 2])));
+            assert_eq!(texts(&ours, "op_type"), ["load", "store"]);
+            assert_eq!(texts(&ours, "region_type"), ["unknown", "unknown"]);
+        }
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_refused_by_its_column() {
+        let op_types: ArrayRef = Arc::new(LargeStringArray::from(vec!["load", "store"]));
+        let refusal = |addresses: ArrayRef| {
+            as_ours(&foreign(addresses, op_types.clone()), "run", 0, Path::new("t")).expect_err("unfit").to_string()
+        };
+        let negative = refusal(Arc::new(Int64Array::from(vec![5, -1])));
+        assert!(negative.contains("column address has type Int64, and UInt64 was needed"), "{negative}");
+        let fraction = refusal(Arc::new(Float64Array::from(vec![1.0, 2.0])));
+        assert!(fraction.contains("column address has type Float64, and UInt64 was needed"), "{fraction}");
+        let missing = refusal(Arc::new(Int64Array::from(vec![Some(5), None])));
+        assert!(missing.contains("column address lacks values"), "{missing}");
+    }
+
+    #[test]
+    fn a_trace_without_addresses_is_refused() {
+        let schema = Arc::new(Schema::new(vec![Field::new("timestamp_ns", DataType::UInt64, false)]));
+        let error = as_ours(&RecordBatch::new_empty(schema), "run", 0, Path::new("t")).expect_err("unfit").to_string();
+        assert!(error.contains("column address is missing"), "{error}");
+    }
 }

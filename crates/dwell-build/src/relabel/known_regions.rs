@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use arrow_array::RecordBatch;
 use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use dwell_events::schema::Table;
-use dwell_label::rules::KnownRegion;
+use dwell_label::regions::KnownRegion;
 use dwell_store::{RunDir, number_at, open_table, text_at};
 
 use crate::BuildError;

@@ -5,18 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{StringDictionaryBuilder, UInt32Builder};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayAccessor, ArrayRef, BooleanArray, RecordBatch, StringArray, TypedDictionaryArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
-use dwell_events::{Hint, OpType, Phase, RegionType};
-use dwell_label::rules::Access;
+use dwell_events::schema::trace::TraceColumns;
+use dwell_events::{Hint, RegionType};
 use dwell_label::{RuleLabeller, UnlabelledAccess};
 
 use super::columns::unfit;
 use crate::BuildError;
-
-type Texts<'a> = TypedDictionaryArray<'a, Int32Type, StringArray>;
 
 /// Labels batches and counts what became of their rows.
 pub(super) struct LabelledRows {
@@ -34,13 +31,13 @@ impl LabelledRows {
 
     /// The batch with new labels, without the rows that are to be dropped.
     pub(super) fn label(&mut self, batch: &RecordBatch, path: &Path) -> Result<RecordBatch, BuildError> {
-        let found = TraceColumns::of(batch).ok_or_else(|| unfit("columns of unknown types".to_owned(), path))?;
+        let found = TraceColumns::of(batch).map_err(|error| unfit(error.to_string(), path))?;
         let mut region_types = StringDictionaryBuilder::<Int32Type>::new();
         let mut region_ids = UInt32Builder::with_capacity(batch.num_rows());
         let mut is_kept = Vec::with_capacity(batch.num_rows());
         for row in 0..batch.num_rows() {
-            let access = found.access(row).map_err(|reason| unfit(reason, path))?;
-            add_one(&mut self.before, found.region_types.value(row));
+            let access = found.row(row).map_err(|error| unfit(error.to_string(), path))?;
+            add_one(&mut self.before, found.region_type_name(row));
             let label = self.labeller.label(&access).map_err(unlabelled)?;
             is_kept.push(label.is_some());
             let (region_type, region_id) = label.map_or((RegionType::Unknown, 0), |it| (it.region_type, it.region_id));
@@ -84,65 +81,4 @@ fn add_one(counts: &mut BTreeMap<String, u64>, name: &str) {
         Some(count) => *count += 1,
         None => _ = counts.insert(name.to_owned(), 1),
     }
-}
-
-/// The columns of `trace` that labels come from.
-struct TraceColumns<'a> {
-    timestamps_ns: &'a [u64],
-    addresses: &'a [u64],
-    sizes: &'a [u64],
-    region_ids: &'a [u32],
-    phases: Texts<'a>,
-    op_types: Texts<'a>,
-    symbols: Texts<'a>,
-    dsos: Texts<'a>,
-    sources: Texts<'a>,
-    region_types: Texts<'a>,
-}
-
-impl<'a> TraceColumns<'a> {
-    fn of(batch: &'a RecordBatch) -> Option<Self> {
-        Some(Self {
-            timestamps_ns: numbers::<UInt64Type>(batch, "timestamp_ns")?,
-            addresses: numbers::<UInt64Type>(batch, "address")?,
-            sizes: numbers::<UInt64Type>(batch, "size_bytes")?,
-            region_ids: numbers::<UInt32Type>(batch, "region_id")?,
-            phases: texts(batch, "phase")?,
-            op_types: texts(batch, "op_type")?,
-            symbols: texts(batch, "symbol")?,
-            dsos: texts(batch, "dso")?,
-            sources: texts(batch, "source")?,
-            region_types: texts(batch, "region_type")?,
-        })
-    }
-
-    fn access(&self, row: usize) -> Result<Access<'a>, String> {
-        let op_type = match self.op_types.value(row) {
-            "load" => OpType::Load,
-            "store" => OpType::Store,
-            other => return Err(format!("op_type {other:?}, and load or store was needed")),
-        };
-        let phase = self.phases.is_valid(row).then(|| self.phases.value(row));
-        Ok(Access {
-            timestamp_ns: self.timestamps_ns[row],
-            address: self.addresses[row],
-            size_bytes: self.sizes[row],
-            op_type,
-            phase: phase.and_then(|name| Phase::ALL.into_iter().find(|phase| phase.name() == name)),
-            symbol: self.symbols.value(row),
-            dso: self.dsos.value(row),
-            source: self.sources.value(row),
-            // A name outside of the vocabulary is a label that nobody can use.
-            region_type: RegionType::from_name(self.region_types.value(row)).unwrap_or(RegionType::Unknown),
-            region_id: self.region_ids[row],
-        })
-    }
-}
-
-fn numbers<'a, T: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> Option<&'a [T::Native]> {
-    Some(batch.column_by_name(name)?.as_primitive_opt::<T>()?.values())
-}
-
-fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Option<Texts<'a>> {
-    batch.column_by_name(name)?.as_dictionary_opt::<Int32Type>()?.downcast_dict::<StringArray>()
 }

@@ -6,8 +6,10 @@ pub mod kv_block_lifecycle;
 pub mod loss;
 pub mod memory;
 pub mod region_map;
+mod sparse;
 pub mod tokens;
 pub mod trace;
+mod trace_columns;
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;

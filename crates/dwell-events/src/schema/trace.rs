@@ -5,21 +5,26 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{PrimitiveBuilder, UInt16Builder, UInt32Builder, UInt64Builder};
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type};
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
+use arrow_array::builder::{UInt16Builder, UInt32Builder, UInt64Builder};
+use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
+use super::sparse::{SparseNumbers, SparseText};
+pub use super::trace_columns::{TraceColumns, UnfitTrace};
 use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
 
-/// One labelled access.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One access, with what its source knows of it and, once it is labelled, whose memory it touched.
+///
+/// Every source of accesses makes this row, every reader gives it back, and rules look at it. What a source does not
+/// know is `None`; [`TraceRow::EMPTY`] is a row of which nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRow<'a> {
     /// CLOCK_MONOTONIC nanoseconds at which the operation that made the access completed.
     pub timestamp_ns: u64,
-    /// Part of the run.
-    pub phase: Phase,
+    /// Part of the run, if known.
+    pub phase: Option<Phase>,
     /// First byte.
     pub address: u64,
     /// Bytes from `address` on.
@@ -34,6 +39,14 @@ pub struct TraceRow<'a> {
     pub region_type: RegionType,
     /// Row of `region_map`; 0 if it has none.
     pub region_id: u32,
+    /// Time that the access took, if it was measured.
+    pub access_latency_ns: Option<u32>,
+    /// Cache or memory that answered it, such as `L1` or `DRAM`, if known.
+    pub cache_level: Option<&'a str>,
+    /// NUMA node of the memory, if known.
+    pub numa_node: Option<u8>,
+    /// Processor that made the access, if known.
+    pub cpu_id: Option<u16>,
     /// Thread that made the access, if known.
     pub thread_id: Option<u32>,
     /// Index of the token being computed, counted over the run; none while the prompt is processed.
@@ -50,6 +63,38 @@ pub struct TraceRow<'a> {
     pub source: &'a str,
     /// Accesses that this row stands for: 1 for exact collectors, the sampling period otherwise.
     pub period: u64,
+}
+
+impl TraceRow<'_> {
+    /// A load of nothing at time 0 of which nothing is known: the rest of a row whose source knows a few fields.
+    pub const EMPTY: TraceRow<'static> = TraceRow {
+        timestamp_ns: 0,
+        phase: None,
+        address: 0,
+        size_bytes: 0,
+        op_type: OpType::Load,
+        symbol: "",
+        dso: "",
+        region_type: RegionType::Unknown,
+        region_id: 0,
+        access_latency_ns: None,
+        cache_level: None,
+        numa_node: None,
+        cpu_id: None,
+        thread_id: None,
+        token_index: None,
+        context_tokens: None,
+        step: None,
+        tensor: "",
+        layer: None,
+        source: "",
+        period: 0,
+    };
+
+    /// Address after the last byte; an access without a size still touches one byte.
+    pub fn end_address(&self) -> u64 {
+        self.address.saturating_add(self.size_bytes.max(1))
+    }
 }
 
 /// Columns of the table.
@@ -99,10 +144,10 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("dso", "", "code that made the access: `ggml-cpu`, or `llama` for the placing of weights"),
     meaning("region_type", "", "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
     meaning("region_id", "", "row of `region_map` with this id; 0 stands for no region"),
-    meaning("access_latency_ns", "ns", "missing: tensor_ops does not see it"),
-    meaning("cache_level", "", "missing: tensor_ops does not see it"),
-    meaning("numa_node", "", "missing: tensor_ops does not see it"),
-    meaning("cpu_id", "", "missing: tensor_ops does not see it"),
+    meaning("access_latency_ns", "ns", "time that the access took; missing where the source does not see it, as `tensor_ops` does not"),
+    meaning("cache_level", "", "cache or memory that answered it; missing where the source does not see it, as `tensor_ops` does not"),
+    meaning("numa_node", "", "NUMA node of the memory; missing where the source does not see it, as `tensor_ops` does not"),
+    meaning("cpu_id", "", "processor that made the access; missing where the source does not see it, as `tensor_ops` does not"),
     meaning("thread_id", "", "thread that computed the graph; its helpers are not told apart. Missing for the placing of weights"),
     meaning("token_index", "", "row of `tokens` with the token that is being computed; missing in step 0 and where one graph computes several tokens"),
     meaning("context_tokens", "tokens", "highest position among the tokens of the graph, plus 1; missing where positions are not known"),
@@ -130,6 +175,10 @@ pub struct TraceBuilder {
     dsos: TextBuilder,
     region_types: TextBuilder,
     region_ids: UInt32Builder,
+    latencies_ns: SparseNumbers<UInt32Type>,
+    cache_levels: SparseText,
+    numa_nodes: SparseNumbers<UInt8Type>,
+    cpu_ids: SparseNumbers<UInt16Type>,
     thread_ids: UInt32Builder,
     token_indices: UInt32Builder,
     contexts: UInt32Builder,
@@ -159,6 +208,10 @@ impl TraceBuilder {
             dsos: TextBuilder::new(),
             region_types: TextBuilder::new(),
             region_ids: UInt32Builder::new(),
+            latencies_ns: SparseNumbers::new(),
+            cache_levels: SparseText::new(),
+            numa_nodes: SparseNumbers::new(),
+            cpu_ids: SparseNumbers::new(),
             thread_ids: UInt32Builder::new(),
             token_indices: UInt32Builder::new(),
             contexts: UInt32Builder::new(),
@@ -191,7 +244,7 @@ impl TraceBuilder {
         self.run_ids.append_value(&self.run_id);
         self.sample_ids.append_value(self.next_sample_id);
         self.timestamps_ns.append_value(row.timestamp_ns);
-        self.phases.append_value(row.phase.name());
+        self.phases.append_option(row.phase.map(Phase::name));
         self.addresses.append_value(row.address);
         self.pages.append_value(row.address >> PAGE_SHIFT);
         self.op_types.append_value(row.op_type.name());
@@ -199,6 +252,10 @@ impl TraceBuilder {
         self.dsos.append_value(row.dso);
         self.region_types.append_value(row.region_type.name());
         self.region_ids.append_value(row.region_id);
+        self.latencies_ns.push(row.access_latency_ns);
+        self.cache_levels.push(row.cache_level);
+        self.numa_nodes.push(row.numa_node);
+        self.cpu_ids.push(row.cpu_id);
         self.thread_ids.append_option(row.thread_id);
         self.token_indices.append_option(row.token_index);
         self.contexts.append_option(row.context_tokens);
@@ -214,7 +271,7 @@ impl TraceBuilder {
 
     /// The gathered rows as a batch of the table's schema; the builder is empty afterwards.
     pub fn finish_batch(&mut self) -> RecordBatch {
-        let rows = std::mem::take(&mut self.rows);
+        self.rows = 0;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.run_ids.finish()),
             Arc::new(self.sample_ids.finish()),
@@ -227,10 +284,10 @@ impl TraceBuilder {
             Arc::new(self.dsos.finish()),
             Arc::new(self.region_types.finish()),
             Arc::new(self.region_ids.finish()),
-            nulls::<UInt32Type>(rows),
-            Arc::new(null_text(rows)),
-            nulls::<UInt8Type>(rows),
-            nulls::<UInt16Type>(rows),
+            Arc::new(self.latencies_ns.finish()),
+            Arc::new(self.cache_levels.finish()),
+            Arc::new(self.numa_nodes.finish()),
+            Arc::new(self.cpu_ids.finish()),
             Arc::new(self.thread_ids.finish()),
             Arc::new(self.token_indices.finish()),
             Arc::new(self.contexts.finish()),
@@ -243,18 +300,4 @@ impl TraceBuilder {
         ];
         RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
     }
-}
-
-fn nulls<T: ArrowPrimitiveType>(rows: usize) -> ArrayRef {
-    let mut builder = PrimitiveBuilder::<T>::new();
-    builder.append_nulls(rows);
-    Arc::new(builder.finish())
-}
-
-fn null_text(rows: usize) -> DictionaryArray<Int32Type> {
-    let mut builder = TextBuilder::new();
-    for _ in 0..rows {
-        builder.append_null();
-    }
-    builder.finish()
 }

@@ -1,10 +1,11 @@
 //! What an access is, from rules, ranges and pages.
 
 use dwell_events::RegionType;
+use dwell_events::schema::trace::TraceRow;
 
 use super::page_types::{PageTypes, Run, neighbours};
 use super::rule::{AppliesTo, RuleSearch};
-use super::{Access, DecidedBy, RuleSet};
+use super::{DecidedBy, RuleSet};
 
 /// What an access was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl Classifier {
     }
 
     /// The label of an access.
-    pub(crate) fn decide(&mut self, access: &Access<'_>) -> Verdict {
+    pub(crate) fn decide(&mut self, access: &TraceRow<'_>) -> Verdict {
         let rule = self.search.first_match(self.rules.rules(), access);
         let is_override = rule.is_some_and(|rule| rule.applies_to == AppliesTo::All);
         let by_rule = rule.map(|rule| rule.region).filter(|&region| region != RegionType::Unknown);
@@ -70,12 +71,12 @@ impl Classifier {
     }
 
     /// What the pages of an access are from now on. An access that comes late says nothing: later ones have spoken.
-    pub(crate) fn settle(&mut self, access: &Access<'_>, region_type: RegionType, region_id: u32) {
+    pub(crate) fn settle(&mut self, access: &TraceRow<'_>, region_type: RegionType, region_id: u32) {
         if region_type == RegionType::Unknown || self.is_late(access.timestamp_ns) {
             return;
         }
         self.advance(access.timestamp_ns);
-        self.pages.set(access.address, access.end(), region_type, region_id);
+        self.pages.set(access.address, access.end_address(), region_type, region_id);
     }
 
     /// Memory was given back, or handed out anew: what was known of it is over. The regions that lost all of it.

@@ -3,13 +3,15 @@
 //! ```text
 //! RuleSet (rules, ranges) ─▶ Classifier ── decide: what an access is, from what is known so far
 //!                               ▲    └──── settle: what the access says about its pages
-//!                               └ RuleLabeller: regions, policy for the rest, counts
+//!                               └ RuleStage: policy for the rest, counts, regions
+//!                                    ├ Regions, for accesses that are being recorded
+//!                                    └ RuleLabeller, for those of a table
 //! ```
 //!
 //! The order of decisions and why it is that one: `docs/labeller.md`.
 
-mod access;
 mod classifier;
+mod decided_by;
 mod error;
 mod file;
 mod page_types;
@@ -17,13 +19,16 @@ mod registered_ranges;
 mod rule;
 mod rule_labeller;
 mod rule_set;
+mod stage;
 mod unlabelled;
 
-pub use access::{Access, DecidedBy};
-pub(crate) use classifier::Classifier;
+pub(crate) use classifier::{Classifier, Verdict};
+pub use decided_by::DecidedBy;
 pub use dwell_events::UnknownPolicy;
 pub use error::RulesError;
 pub use registered_ranges::RegisteredRange;
-pub use rule_labeller::{KnownRegion, Label, LabelCounts, RuleLabeller, RuleLabels};
+pub use rule_labeller::{RuleLabeller, RuleLabels};
 pub use rule_set::RuleSet;
+pub(crate) use stage::RuleStage;
+pub use stage::{Label, LabelCounts};
 pub use unlabelled::UnlabelledAccess;

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{OpType, Phase, RegionType};
 use regex::bytes::Regex;
-
-use super::Access;
 
 /// Which accesses a rule may label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -31,7 +30,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn matches_text(&self, access: &Access<'_>) -> bool {
+    fn matches_text(&self, access: &TraceRow<'_>) -> bool {
         let finds = |pattern: &Option<Regex>, text: &str| {
             pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
         };
@@ -40,7 +39,7 @@ impl Rule {
             && finds(&self.dso, access.dso)
     }
 
-    fn matches_rest(&self, access: &Access<'_>) -> bool {
+    fn matches_rest(&self, access: &TraceRow<'_>) -> bool {
         self.phase.is_none_or(|phase| access.phase == Some(phase))
             && self.op_type.is_none_or(|op_type| access.op_type == op_type)
     }
@@ -59,7 +58,7 @@ impl RuleSearch {
     /// Texts that are remembered; a trace with more is not made of names of functions.
     const TEXTS_MAX: usize = 1 << 16;
 
-    pub(crate) fn first_match<'r>(&mut self, rules: &'r [Rule], access: &Access<'_>) -> Option<&'r Rule> {
+    pub(crate) fn first_match<'r>(&mut self, rules: &'r [Rule], access: &TraceRow<'_>) -> Option<&'r Rule> {
         self.key.clear();
         for text in [access.symbol, "\0", access.dso, "\0", access.source] {
             self.key.push_str(text);

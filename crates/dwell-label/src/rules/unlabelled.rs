@@ -1,6 +1,5 @@
+use dwell_events::schema::trace::TraceRow;
 use dwell_events::{Hint, OpType};
-
-use super::Access;
 
 /// An access that nothing could label, where that is an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +21,8 @@ pub struct UnlabelledAccess {
     pub dso: String,
 }
 
-impl From<&Access<'_>> for UnlabelledAccess {
-    fn from(access: &Access<'_>) -> Self {
+impl From<&TraceRow<'_>> for UnlabelledAccess {
+    fn from(access: &TraceRow<'_>) -> Self {
         Self {
             timestamp_ns: access.timestamp_ns,
             address: access.address,

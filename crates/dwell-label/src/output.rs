@@ -1,4 +1,4 @@
-//! What a labeller is given besides frames, and what it gives.
+//! Where rows go, and what is known at the end besides them.
 
 use dwell_events::engine::{LoadedModel, StopReason};
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
@@ -9,15 +9,6 @@ use dwell_events::schema::trace::TraceBuilder;
 use dwell_events::server::{ReportedBuffer, ServerFacts};
 use dwell_events::{PhaseSpan, RequestSpan};
 use dwell_records::Hello;
-
-/// A tensor of the model file, to tell where mapped weights come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileTensor {
-    /// Name.
-    pub name: String,
-    /// First byte in the file.
-    pub file_offset: u64,
-}
 
 /// How the engine ended.
 #[derive(Clone, Debug, Default, PartialEq)]

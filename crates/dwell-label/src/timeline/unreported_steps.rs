@@ -5,7 +5,7 @@
 /// A token arrives some time after its computation, when the next ones may be done already. So it gets the bytes of its
 /// step, not those of its arrival.
 #[derive(Default)]
-pub(crate) struct UnreportedSteps {
+pub(super) struct UnreportedSteps {
     /// Whether a request was sent and nothing computed since.
     expects_prompt: bool,
     open_requests: usize,
@@ -18,12 +18,12 @@ pub(crate) struct UnreportedSteps {
 }
 
 impl UnreportedSteps {
-    pub(crate) fn request_begins(&mut self) {
+    pub(super) fn request_begins(&mut self) {
         self.open_requests += 1;
         self.expects_prompt = true;
     }
 
-    pub(crate) fn request_ends(&mut self) {
+    pub(super) fn request_ends(&mut self) {
         self.open_requests = self.open_requests.saturating_sub(1);
     }
 
@@ -31,7 +31,7 @@ impl UnreportedSteps {
     ///
     /// The first step after a request is a prompt, however short, unless it goes on with the step before: a program that
     /// answers once does not wait for its request to be told.
-    pub(crate) fn number(&mut self, positions: &[Option<i32>]) -> u32 {
+    pub(super) fn number(&mut self, positions: &[Option<i32>]) -> u32 {
         if positions.is_empty() {
             return 0;
         }
@@ -52,7 +52,7 @@ impl UnreportedSteps {
     }
 
     /// A step was computed, and the cache holds so many bytes now.
-    pub(crate) fn computed(&mut self, step: u32, live_bytes: u64) {
+    pub(super) fn computed(&mut self, step: u32, live_bytes: u64) {
         let index = step.saturating_sub(self.decoded_before) as usize;
         if self.kv_bytes.len() <= index {
             self.kv_bytes.resize(index + 1, live_bytes);
@@ -61,12 +61,12 @@ impl UnreportedSteps {
     }
 
     /// Bytes in the cache after the computation that gave the n-th token after the first of an answer.
-    pub(crate) fn kv_bytes_after(&self, answer_step: u32) -> Option<u64> {
+    pub(super) fn kv_bytes_after(&self, answer_step: u32) -> Option<u64> {
         self.kv_bytes.get(answer_step as usize).copied()
     }
 
     /// Number that the trace gives to this computation.
-    pub(crate) fn step_in_run(&self, answer_step: u32) -> u32 {
+    pub(super) fn step_in_run(&self, answer_step: u32) -> u32 {
         if answer_step == 0 { 0 } else { self.decoded_before.saturating_add(answer_step) }
     }
 }

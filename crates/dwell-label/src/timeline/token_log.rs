@@ -7,7 +7,7 @@ use dwell_events::schema::tokens::TokenRow;
 
 /// Tokens in order of appearance. Rows are handed out as soon as nothing can change them any more.
 #[derive(Default)]
-pub struct TokenLog {
+pub(super) struct TokenLog {
     /// Rows of the batch that is being computed.
     open: Vec<TokenRow>,
     batch: Option<Batch>,
@@ -19,17 +19,17 @@ pub struct TokenLog {
 }
 
 /// A token as the engine tells of it.
-pub struct GeneratedToken {
+pub(super) struct GeneratedToken {
     /// Step whose computation gave it.
-    pub step: u32,
+    pub(super) step: u32,
     /// Sequence it belongs to.
-    pub sequence: i32,
+    pub(super) sequence: i32,
     /// Position in that sequence, if the engine says it.
-    pub position: Option<i32>,
+    pub(super) position: Option<i32>,
     /// Id, if the engine says it.
-    pub id: Option<i32>,
+    pub(super) id: Option<i32>,
     /// Text.
-    pub text: String,
+    pub(super) text: String,
 }
 
 struct Batch {
@@ -39,12 +39,12 @@ struct Batch {
 
 impl TokenLog {
     /// A prompt was cut into these tokens.
-    pub fn prompt(&mut self, tokens: Vec<(i32, String)>) {
+    pub(super) fn prompt(&mut self, tokens: Vec<(i32, String)>) {
         self.texts.extend(tokens);
     }
 
     /// A batch is about to be computed. Tokens that the model did not produce appear here for the first time.
-    pub fn batch_begins(&mut self, step: u32, tokens: &[BatchToken], time_ns: u64, out: &mut Vec<TokenRow>) {
+    pub(super) fn batch_begins(&mut self, step: u32, tokens: &[BatchToken], time_ns: u64, out: &mut Vec<TokenRow>) {
         out.append(&mut self.open);
         self.batch = Some(Batch { step, begin_ns: time_ns });
         for token in tokens {
@@ -59,7 +59,7 @@ impl TokenLog {
     }
 
     /// The batch was computed.
-    pub fn batch_ends(&mut self, time_ns: u64, kv_bytes: Option<u64>, out: &mut Vec<TokenRow>) {
+    pub(super) fn batch_ends(&mut self, time_ns: u64, kv_bytes: Option<u64>, out: &mut Vec<TokenRow>) {
         for row in &mut self.open {
             row.end_ns = time_ns;
             row.kv_bytes = kv_bytes;
@@ -68,7 +68,13 @@ impl TokenLog {
     }
 
     /// The model produced a token.
-    pub fn generated(&mut self, token: GeneratedToken, time_ns: u64, kv_bytes: Option<u64>, out: &mut Vec<TokenRow>) {
+    pub(super) fn generated(
+        &mut self,
+        token: GeneratedToken,
+        time_ns: u64,
+        kv_bytes: Option<u64>,
+        out: &mut Vec<TokenRow>,
+    ) {
         out.append(&mut self.open);
         let step = token.step;
         self.decoded += u64::from(step > 0);
@@ -78,12 +84,12 @@ impl TokenLog {
     }
 
     /// Positions `[from, to)` of a sequence were removed; `sequence` < 0 stands for all, `to` < 0 for no end.
-    pub fn removed(&mut self, sequence: i32, from: i32, to: i32) {
+    pub(super) fn removed(&mut self, sequence: i32, from: i32, to: i32) {
         self.by_place.retain(|&place, _| !is_within(place, sequence, from, to));
     }
 
     /// Positions `[from, to)` of a sequence moved by `delta`.
-    pub fn shifted(&mut self, sequence: i32, from: i32, to: i32, delta: i32) {
+    pub(super) fn shifted(&mut self, sequence: i32, from: i32, to: i32, delta: i32) {
         let moved = |(place, index): ((i32, i32), u32)| {
             let delta = if is_within(place, sequence, from, to) { delta } else { 0 };
             ((place.0, place.1.saturating_add(delta)), index)
@@ -92,12 +98,12 @@ impl TokenLog {
     }
 
     /// Number of the token at a place.
-    pub fn index_at(&self, sequence: i32, position: i32) -> Option<u32> {
+    pub(super) fn index_at(&self, sequence: i32, position: i32) -> Option<u32> {
         self.by_place.get(&(sequence, position)).copied()
     }
 
     /// Hands out what is left and says how many tokens decode steps gave.
-    pub fn finish(mut self, out: &mut Vec<TokenRow>) -> u64 {
+    pub(super) fn finish(mut self, out: &mut Vec<TokenRow>) -> u64 {
         out.append(&mut self.open);
         self.decoded
     }

@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 
 use dwell_events::engine::BatchToken;
 
-use crate::kv::Place;
+use super::Place;
 
 /// The tokens of the current batch that no graph has computed yet.
 #[derive(Default)]
-pub struct PendingTokens {
+pub(super) struct PendingTokens {
     tokens: VecDeque<BatchToken>,
 }
 
 impl PendingTokens {
     /// A new batch begins; what was left of the one before was never computed.
-    pub fn begin(&mut self, tokens: Vec<BatchToken>) {
+    pub(super) fn begin(&mut self, tokens: Vec<BatchToken>) {
         self.tokens = tokens.into();
     }
 
@@ -26,7 +26,7 @@ impl PendingTokens {
     ///
     /// Without ids (another kind of input) tokens are taken by position alone; without a batch (a program that does not
     /// report one) only the position is known.
-    pub fn take(&mut self, ids: Option<&[i64]>, positions: Option<&[i64]>, count: usize) -> Vec<Place> {
+    pub(super) fn take(&mut self, ids: Option<&[i64]>, positions: Option<&[i64]>, count: usize) -> Vec<Place> {
         (0..count)
             .map(|row| {
                 let id = ids.and_then(|ids| ids.get(row));

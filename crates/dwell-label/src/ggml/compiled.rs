@@ -3,12 +3,21 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use dwell_events::RegionType;
+use dwell_records::names::layer_of;
 use dwell_records::{Capture, CaptureForm, Graph, TensorShape};
 
-use crate::kv::{KvCaches, KvIndex};
-use crate::ranges::{ByteRange, Layout};
-use crate::regions::{RegionLabel, Regions, region_type_of};
-use crate::touch::{Operand, Part, touch};
+use super::kv::{KvCaches, KvIndex};
+use super::ranges::{ByteRange, Layout};
+use super::touch::{Operand, Part, touch};
+use crate::regions::{RegionLabel, RegionPlace, Regions};
+
+/// ggml's usages of buffers.
+const USAGE_WEIGHTS: u8 = 1;
+const USAGE_COMPUTE: u8 = 2;
+
+/// Names of the tensors that hold keys, values and recurrent state begin with this.
+const CACHE_PREFIX: &str = "cache_";
 
 /// Bytes of an operand.
 pub enum Bytes {
@@ -109,7 +118,13 @@ impl Compiler<'_> {
         let root_layout = Layout::of(self.graph, root);
         let region_type = region_type_of(self.graph, root);
         let root_bytes = total_bytes(self.graph, root);
-        let region = self.regions.label(region_type, &root.name, root.address, root_bytes);
+        let region = self.regions.declare(&RegionPlace {
+            region_type,
+            tensor: &root.name,
+            layer: layer_of(&root.name),
+            address: root.address,
+            size_bytes: root_bytes,
+        });
         let value_bytes = self.graph.value_type(root).block_bytes;
         let kv = self.kv.index_of(root, root_layout.row_bytes, value_bytes.into());
         let is_value_store = matches!(operand.part, Part::Rows { .. }) && tensor.ne[0] == 1 && root.ne[0] > 1;
@@ -197,10 +212,24 @@ impl Compiler<'_> {
     }
 }
 
+/// Whose memory a tensor that owns its memory lies in.
+fn region_type_of(graph: &Graph, root: &TensorShape) -> RegionType {
+    if root.name.starts_with(CACHE_PREFIX) {
+        return RegionType::KvCache;
+    }
+    match graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage) {
+        Some(USAGE_WEIGHTS) => RegionType::Weight,
+        Some(USAGE_COMPUTE) => RegionType::Activation,
+        Some(_) => RegionType::Runtime,
+        None => RegionType::Unknown,
+    }
+}
+
 /// Leaves in compute memory are inputs: the runtime writes them before each computation.
 fn input_bytes(graph: &Graph) -> u64 {
     let is_input = |tensor: &&TensorShape| {
-        graph.op_name(tensor) == "NONE" && graph.buffers.get(tensor.buffer as usize).is_some_and(|b| b.usage == 2)
+        graph.op_name(tensor) == "NONE"
+            && graph.buffers.get(tensor.buffer as usize).is_some_and(|b| b.usage == USAGE_COMPUTE)
     };
     graph.tensors.iter().filter(is_input).map(|tensor| total_bytes(graph, tensor)).fold(0, u64::saturating_add)
 }

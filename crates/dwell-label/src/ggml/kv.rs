@@ -10,7 +10,8 @@ use dwell_events::schema::kv_block_lifecycle::{EndCause, KvBlockBuilder, KvBlock
 use dwell_records::TensorShape;
 use dwell_records::names::layer_of;
 
-use crate::ranges::ByteRange;
+use super::ranges::ByteRange;
+use crate::timeline::Place;
 
 /// Sequences that can share a cell; the bits of [`Cell::sharers`].
 const SEQUENCES_MAX: i32 = 64;
@@ -74,15 +75,6 @@ impl KvTensor {
 
 /// Number of a cache tensor.
 pub type KvIndex = usize;
-
-/// Token of a store: where in which sequence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Position in the sequence, if known.
-    pub position: Option<i32>,
-    /// Sequence, if known.
-    pub sequence: Option<i32>,
-}
 
 /// All caches of a run and the lives in them.
 #[derive(Default)]

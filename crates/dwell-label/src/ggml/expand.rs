@@ -3,27 +3,17 @@
 use std::ops::Range;
 
 use dwell_events::schema::trace::TraceRow;
-use dwell_events::{LossKind, OpType, Phase};
+use dwell_events::{LossKind, OpType};
 use dwell_records::{CaptureForm, IndexRuns, Step, VisibleCells};
 
-use crate::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
-use crate::kv::{KvCaches, KvIndex, Place};
-use crate::labelled::Output;
-use crate::labeller::{DSO, SOURCE};
+use super::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
+use super::kv::{KvCaches, KvIndex};
+use super::ranges::{ByteRange, Layout, join};
+use super::{DSO, SOURCE};
 use crate::loss_count::LossCount;
-use crate::ranges::{ByteRange, Layout, join};
+use crate::output::Output;
 use crate::regions::Regions;
-use crate::rule_stage::{RuleStage, emit};
-
-/// What is the same for all rows of a step.
-pub struct StepFacts {
-    pub phase: Phase,
-    pub step: Option<u32>,
-    pub token_index: Option<u32>,
-    pub context_tokens: Option<u32>,
-    /// Where each token of the graph belongs.
-    pub places: Vec<Place>,
-}
+use crate::timeline::Computation;
 
 /// A captured operand, decoded.
 pub enum Captured {
@@ -67,8 +57,7 @@ pub struct Expansion<'a> {
     pub regions: &'a mut Regions,
     pub kv: &'a mut KvCaches,
     pub loss: &'a mut LossCount,
-    pub rules: Option<&'a mut RuleStage>,
-    pub facts: &'a StepFacts,
+    pub computation: &'a Computation,
     pub out: &'a mut Output,
 }
 
@@ -132,11 +121,11 @@ impl Expansion<'_> {
     /// Lives of the cells that a store names, one per token. A transposed cache is written value by value, all values of
     /// a token after each other, so only the first of each token is looked at.
     fn begin_lives(&mut self, index: KvIndex, indices: &IndexRuns, time_ns: u64) {
-        let tokens = self.facts.places.len().max(1);
+        let tokens = self.computation.places.len().max(1);
         let per_token = (indices.len() / tokens).max(1);
         for (row, value) in indices.values().step_by(per_token).enumerate() {
             let Ok(value) = u64::try_from(value) else { continue };
-            let place = self.facts.places.get(row).copied().unwrap_or_default();
+            let place = self.computation.places.get(row).copied().unwrap_or_default();
             let cell = self.kv.cell_of_index(index, value);
             self.kv.store(index, cell, place, time_ns, &mut self.out.blocks);
         }
@@ -197,10 +186,11 @@ impl Expansion<'_> {
         thread: u32,
     ) {
         let region = &operand.region;
+        let moment = &self.computation.moment;
         for range in ranges {
             let row = TraceRow {
                 timestamp_ns,
-                phase: self.facts.phase,
+                phase: moment.phase,
                 address: range.address,
                 size_bytes: range.size_bytes,
                 op_type,
@@ -209,15 +199,16 @@ impl Expansion<'_> {
                 region_type: region.region_type,
                 region_id: region.id,
                 thread_id: Some(thread),
-                token_index: self.facts.token_index,
-                context_tokens: self.facts.context_tokens,
-                step: self.facts.step,
+                token_index: moment.token_index,
+                context_tokens: moment.context_tokens,
+                step: moment.step,
                 tensor: &region.tensor,
                 layer: region.layer,
                 source: SOURCE,
                 period: 1,
+                ..TraceRow::EMPTY
             };
-            emit(row, self.rules.as_deref_mut(), self.regions, self.loss, self.out);
+            self.regions.push(row, &mut self.out.trace);
         }
     }
 }

@@ -1,37 +1,3 @@
-use dwell_events::{OpType, Phase, RegionType};
-
-/// One access, as far as rules look at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access<'a> {
-    /// When it was made.
-    pub timestamp_ns: u64,
-    /// First byte.
-    pub address: u64,
-    /// Bytes from `address` on.
-    pub size_bytes: u64,
-    /// Load or store.
-    pub op_type: OpType,
-    /// Part of the run, if known.
-    pub phase: Option<Phase>,
-    /// What made the access.
-    pub symbol: &'a str,
-    /// Where that code lives.
-    pub dso: &'a str,
-    /// Collector that saw it.
-    pub source: &'a str,
-    /// What it is labelled as already.
-    pub region_type: RegionType,
-    /// Region that it is labelled with already; 0 for none.
-    pub region_id: u32,
-}
-
-impl Access<'_> {
-    /// Address after the last byte; an access without a size still touches one byte.
-    pub(crate) fn end(&self) -> u64 {
-        self.address.saturating_add(self.size_bytes.max(1))
-    }
-}
-
 /// What decided the label of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DecidedBy {

@@ -1,0 +1,235 @@
+//! The accesses of ggml's graphs: from the shape of a graph and the values of a step to byte ranges.
+//!
+//! ```text
+//! Graph ─▶ touch: which operands an operation reads and writes ─▶ compiled: as regions and byte ranges
+//! Step  ─▶ expand: rows of `trace`, with what only the step knows: rows, cells, experts, times
+//!            └─▶ kv: lives of KV blocks ─▶ rows of `kv_block_lifecycle`
+//! ```
+
+mod compiled;
+mod expand;
+mod kv;
+mod ranges;
+mod touch;
+
+use std::collections::{HashMap, HashSet};
+
+use dwell_events::engine::EngineEvent;
+use dwell_events::schema::trace::TraceRow;
+use dwell_events::{LossKind, OpType, Phase, RegionType};
+use dwell_records::names::layer_of;
+use dwell_records::{Graph, Placement, Step, WeightPlaced};
+
+use crate::Labelling;
+use crate::loss_count::LossCount;
+use crate::output::Output;
+use crate::regions::RegionPlace;
+use compiled::{CompiledGraph, compile};
+use expand::{Expansion, decode_captures};
+use kv::KvCaches;
+
+/// Name of the collector in the `source` column.
+pub const SOURCE: &str = "tensor_ops";
+/// Name of the code that computes, in the `dso` column.
+const DSO: &str = "ggml-cpu";
+/// Name of the code that puts weights into memory.
+const LOADER_DSO: &str = "llama";
+
+/// Graphs after which an older one is not computed under its number any more.
+const GRAPHS_KEPT: u32 = 2048;
+
+/// A tensor of the model file, to tell where mapped weights come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTensor {
+    /// Name.
+    pub name: String,
+    /// First byte in the file.
+    pub file_offset: u64,
+}
+
+/// What the recorder of one process saw, as accesses.
+///
+/// Time, step and token of each come from the timeline of the [`Labelling`]; regions and rows go to it.
+pub struct GraphLabeller {
+    file_offsets: HashMap<String, u64>,
+    kv: KvCaches,
+    graphs: HashMap<u32, CompiledGraph>,
+    /// Regions of weights that are in place, whatever rules call the access that put them there.
+    placed: HashSet<u32>,
+    graph_count: u64,
+    step_count: u64,
+}
+
+impl GraphLabeller {
+    /// For a model with these tensors in its file.
+    pub fn new(file_tensors: &[FileTensor]) -> Self {
+        Self {
+            file_offsets: file_tensors.iter().map(|tensor| (tensor.name.clone(), tensor.file_offset)).collect(),
+            kv: KvCaches::default(),
+            graphs: HashMap::new(),
+            placed: HashSet::new(),
+            graph_count: 0,
+            step_count: 0,
+        }
+    }
+
+    /// Graphs that were stored, and computations of them.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.graph_count, self.step_count)
+    }
+
+    /// A graph was seen for the first time.
+    pub fn graph(&mut self, graph: &Graph, labelling: &mut Labelling, out: &mut Output) {
+        self.graph_count += 1;
+        let compiled = compile(graph, &mut labelling.regions, &mut self.kv);
+        if compiled.has_foreign_memory {
+            labelling.loss.add(LossKind::ForeignDevice, 1, None, || {
+                let names = graph.buffers.iter().filter(|buffer| !buffer.is_host).map(|buffer| buffer.name.as_str());
+                format!("buffers {}", names.collect::<Vec<_>>().join(", "))
+            });
+        }
+        self.store_unplaced_weights(&compiled, labelling, out);
+        self.graphs.insert(graph.id, compiled);
+        // The recorder forgets graphs long before it has stored this many more; it names them anew if they come back.
+        if let Some(oldest) = graph.id.checked_sub(GRAPHS_KEPT) {
+            self.graphs.retain(|&id, _| id > oldest);
+        }
+        labelling.timeline.set_kv_bytes(self.kv.live_bytes());
+    }
+
+    /// A weight tensor got its memory.
+    pub fn weight(&mut self, weight: &WeightPlaced, time_ns: u64, labelling: &mut Labelling, out: &mut Output) {
+        let label = labelling.regions.declare(&RegionPlace {
+            region_type: RegionType::Weight,
+            tensor: &weight.name,
+            layer: layer_of(&weight.name),
+            address: weight.address,
+            size_bytes: weight.size_bytes,
+        });
+        let (origin, file_offset, symbol) = match weight.placement {
+            Placement::Mapped => ("mapped", self.file_offsets.get(&weight.name).copied(), "mmap"),
+            Placement::Copied if weight.buffer.contains("REPACK") => ("repacked", None, "ggml_backend_tensor_set"),
+            Placement::Copied => ("copied", None, "ggml_backend_tensor_set"),
+        };
+        if let Some(row) = labelling.regions.row_mut(label.id) {
+            row.origin = origin;
+            row.file_offset = file_offset.or(row.file_offset);
+        }
+        let store = WeightStore { address: weight.address, size_bytes: weight.size_bytes, symbol, time_ns };
+        self.store_weight(label.id, &store, labelling, out);
+    }
+
+    /// Expands one computation. False if its graph is not known.
+    pub fn step(&mut self, step: &Step, labelling: &mut Labelling, out: &mut Output) -> bool {
+        let Some(graph) = self.graphs.get(&step.graph) else { return false };
+        self.step_count += 1;
+        let captures = decode_captures(graph, step);
+        let integers = |capture: Option<usize>| {
+            capture.and_then(|index| captures.get(index)).and_then(|capture| capture.integers())
+        };
+        let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
+        let tokens = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
+        let computation = labelling.timeline.computes(ids.as_deref(), positions.as_deref(), tokens);
+        count_unseen(&mut labelling.loss, graph, step);
+        let mut expansion = Expansion {
+            regions: &mut labelling.regions,
+            kv: &mut self.kv,
+            loss: &mut labelling.loss,
+            computation: &computation,
+            out,
+        };
+        expansion.run(graph, step, &captures);
+        labelling.timeline.computed(computation.step, self.kv.live_bytes());
+        true
+    }
+
+    /// The engine reported something; what it did to the KV cache outside of graphs ends lives or moves blocks. To be
+    /// told before the timeline is, which lists tokens with the bytes in the cache.
+    pub fn engine_event(&mut self, event: &EngineEvent, time_ns: u64, labelling: &mut Labelling, out: &mut Output) {
+        match *event {
+            EngineEvent::KvRemoved { sequence, from, to } => {
+                self.kv.remove(sequence, from, to, time_ns, &mut out.blocks);
+            }
+            EngineEvent::KvShifted { sequence, from, to, delta } => self.kv.shift(sequence, from, to, delta),
+            EngineEvent::KvCopied { source, target } => {
+                let bytes = self.kv.copy(source, target, time_ns, &mut out.blocks);
+                if bytes > 0 {
+                    let detail = || format!("sequence {source} to {target}");
+                    labelling.loss.add(LossKind::KvStreamCopy, 1, Some(bytes), detail);
+                }
+            }
+            _ => return,
+        }
+        if self.graph_count > 0 {
+            labelling.timeline.set_kv_bytes(self.kv.live_bytes());
+        }
+    }
+
+    /// Ends the KV blocks that still live.
+    pub fn finish(mut self, out: &mut Output) {
+        self.kv.finish(&mut out.blocks);
+    }
+
+    /// Weights that were read straight into their buffer pass no function that is recorded; they were in place when
+    /// loading ended.
+    fn store_unplaced_weights(&mut self, graph: &CompiledGraph, labelling: &mut Labelling, out: &mut Output) {
+        let loaded_ns = labelling.timeline.span_of(Phase::WeightLoad).map(|span| span.end_ns);
+        let time_ns = loaded_ns.unwrap_or(labelling.timeline.last_time_ns());
+        for operand in graph.units.iter().flat_map(|unit| &unit.loads) {
+            let region = &operand.region;
+            if region.region_type != RegionType::Weight || self.placed.contains(&region.id) {
+                continue;
+            }
+            let Some(row) = labelling.regions.row_mut(region.id).filter(|row| row.bytes_written == 0) else { continue };
+            row.origin = "copied";
+            let store = WeightStore { address: row.address, size_bytes: row.size_bytes, symbol: "read", time_ns };
+            self.store_weight(region.id, &store, labelling, out);
+        }
+    }
+
+    fn store_weight(&mut self, region_id: u32, store: &WeightStore, labelling: &mut Labelling, out: &mut Output) {
+        self.placed.insert(region_id);
+        let Some(region) = labelling.regions.row(region_id) else { return };
+        let (tensor, layer) = (region.tensor.clone(), region.layer);
+        let row = TraceRow {
+            timestamp_ns: store.time_ns,
+            phase: Some(Phase::WeightLoad),
+            address: store.address,
+            size_bytes: store.size_bytes,
+            op_type: OpType::Store,
+            symbol: store.symbol,
+            dso: LOADER_DSO,
+            region_type: RegionType::Weight,
+            region_id,
+            tensor: &tensor,
+            layer,
+            source: SOURCE,
+            period: 1,
+            ..TraceRow::EMPTY
+        };
+        labelling.regions.push(row, &mut out.trace);
+    }
+}
+
+/// The access that put a weight into its memory.
+struct WeightStore {
+    address: u64,
+    size_bytes: u64,
+    symbol: &'static str,
+    time_ns: u64,
+}
+
+/// What no computation of a graph shows.
+fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step) {
+    if step.times_ns.len() != graph.stamps {
+        let (expected, found) = (graph.units.len(), step.nodes_done);
+        loss.add(LossKind::UnalignedOpTimes, 1, None, || {
+            format!("{found} calls for {expected} operations in the first such step")
+        });
+    }
+    loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
+    if graph.result_bytes > 0 {
+        loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
+    }
+    loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
+}
