@@ -43,7 +43,7 @@ fn access(row: u64, place: u64) -> TraceRow<'static> {
         phase: Some(Phase::Generation),
         address: 0x7f00_0000_0000 + place * 64,
         size_bytes: 1,
-        op_type: if row % ROWS_PER_STORE == 0 { OpType::Store } else { OpType::Load },
+        op_type: if row.is_multiple_of(ROWS_PER_STORE) { OpType::Store } else { OpType::Load },
         symbol: "ggml_vec_dot_q4_K_q8_K",
         dso: "libggml-cpu.so",
         region_type: region_types[region],

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{Analyser, MetricsReport, Options, RunView, ViewedRun};
-use dwell_collectors::{MergedRecords, ProcessSamples, TENSOR_OPS_STREAM, kv_events, rings};
+use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
 use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically, write_json_atomically};
@@ -194,7 +194,7 @@ fn write_accesses(
     if let Some(rules) = rules(build)? {
         labeller = labeller.with_rules(rules, build.unknown_policy);
     }
-    let mut records = MergedRecords::open(&run.raw_stream(TENSOR_OPS_STREAM), &rings::program_streams(run))?;
+    let mut records = MergedRecords::open(run)?;
     while let Some(frame) = records.next_frame() {
         labeller.frame(&frame, &mut tables.output);
         tables.write_full_batches(ROWS_PER_BATCH)?;

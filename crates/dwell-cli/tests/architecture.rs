@@ -45,9 +45,6 @@ const NOT_PURE: [&str; 22] = [
 const NOT_PURE_WORDS: [&str; 9] =
     ["std::fs", "std::thread", "std::net", "std::process", "std::env", "std::os", "Instant", "SystemTime", "File::"];
 
-/// Dependencies of pure crates on crates that are not, which are to go.
-const TO_GO: [(&str, &str); 1] = [("dwell-label", "dwell-ggml")];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -189,7 +186,7 @@ fn pure_crates_depend_on_nothing_that_opens_files_maps_memory_or_starts_threads(
         let impure: Vec<&str> = packages.reached(name).into_iter().filter(|name| NOT_PURE.contains(name)).collect();
         assert!(impure.is_empty(), "{name} is pure, and is built from {impure:?}");
         assert!(!packages.direct(name).contains("libc"), "{name} is pure, and depends on libc");
-        let is_other = |other: &&str| !pure.iter().any(|name| name == other) && !TO_GO.contains(&(name, other));
+        let is_other = |other: &&str| !pure.iter().any(|name| name == other);
         let others: Vec<&str> = packages.direct_ours(name).into_iter().filter(is_other).collect();
         assert!(others.is_empty(), "{name} is pure, and depends on {others:?}, which are not");
     }

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt16Type;
+use arrow_array::types::{UInt16Type, UInt64Type};
 use common::{Run, Workplace, skip, text_of};
 use dwell_events::engine::EngineEvent;
 use dwell_events::schema::Table;
@@ -172,30 +172,43 @@ fn parse_line(line: &[u8]) -> Option<(u8, u64, u64)> {
     Some((*kind, u64::from_str_radix(address, 16).ok()?, size.parse().ok()?))
 }
 
-/// The step of each computation, and the compute buffers, from the raw stream.
+/// The step of each computation, and the compute buffers, from the raw streams.
 fn computations(run: &Run) -> (Vec<u32>, Vec<(u64, u64)>) {
     let (mut steps, mut current) = (Vec::new(), 0);
     let mut compute_buffers = BTreeMap::new();
-    for batch in RawReader::open(&run.dir.join("raw/tensor_ops.arrows")).unwrap().map(Result::unwrap) {
-        let (kinds, payloads) = (batch.column(1).as_primitive::<UInt16Type>(), batch.column(3).as_binary::<i32>());
-        for (kind, payload) in kinds.values().iter().zip(payloads.iter().flatten()) {
-            match Kind::from_number(*kind) {
-                Some(Kind::Step) => steps.push(current),
-                Some(Kind::Engine) => {
-                    if let EngineEvent::BatchBegins { step, .. } = serde_json::from_slice(payload).unwrap() {
-                        current = step;
-                    }
+    for (kind, payload) in raw_records(run).into_values() {
+        match kind {
+            Kind::Step => steps.push(current),
+            Kind::Engine => {
+                if let EngineEvent::BatchBegins { step, .. } = serde_json::from_slice(&payload).unwrap() {
+                    current = step;
                 }
-                Some(Kind::Graph) => {
-                    for buffer in Graph::decode(payload).unwrap().buffers.iter().filter(|buffer| buffer.usage == 2) {
-                        compute_buffers.insert(buffer.base, buffer.base + buffer.size_bytes);
-                    }
-                }
-                _ => {}
             }
+            Kind::Graph => {
+                for buffer in Graph::decode(&payload).unwrap().buffers.iter().filter(|buffer| buffer.usage == 2) {
+                    compute_buffers.insert(buffer.base, buffer.base + buffer.size_bytes);
+                }
+            }
+            _ => {}
         }
     }
     (steps, compute_buffers.into_iter().collect())
+}
+
+/// Kind and payload of the worker's records by their numbers, which both of its streams share.
+fn raw_records(run: &Run) -> BTreeMap<u64, (Kind, Vec<u8>)> {
+    let mut records = BTreeMap::new();
+    for stream in ["raw/engine.arrows", "raw/tensor_ops.arrows"] {
+        for batch in RawReader::open(&run.dir.join(stream)).unwrap().map(Result::unwrap) {
+            let sequences = batch.column(0).as_primitive::<UInt64Type>();
+            let kinds = batch.column(1).as_primitive::<UInt16Type>().values().iter();
+            let payloads = batch.column(3).as_binary::<i32>().iter().flatten();
+            for ((sequence, kind), payload) in sequences.values().iter().zip(kinds).zip(payloads) {
+                records.insert(*sequence, (Kind::from_number(*kind).unwrap(), payload.to_vec()));
+            }
+        }
+    }
+    records
 }
 
 fn claimed_by_step(run: &Run) -> BTreeMap<u32, Touched> {

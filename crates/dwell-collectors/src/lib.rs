@@ -6,6 +6,7 @@ mod error;
 pub mod kv_events;
 mod merged_records;
 mod raw_records;
+mod record_stream;
 mod recordings;
 mod ring_recording;
 pub mod rings;
@@ -20,6 +21,8 @@ pub use salvage::salvage;
 pub use samples::ProcessSamples;
 pub use sampling::{Sampling, SamplingEnd};
 
+/// Name of the raw stream of the engine's events, which every engine has.
+pub const ENGINE_STREAM: &str = "engine";
 /// Name of the raw stream of the `tensor_ops` collector.
 pub const TENSOR_OPS_STREAM: &str = "tensor_ops";
 /// Name of the raw stream of the `process` collector.

@@ -1,56 +1,61 @@
-//! The records of all processes of a run, in the order of their times.
+//! The records of all processes of a run, in the order in which they were made.
 
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use dwell_records::Frame;
-use dwell_store::StoreError;
+use dwell_store::{RunDir, StoreError};
 
 use crate::raw_records::{RawRecords, frame_at};
+use crate::record_stream::StreamPaths;
+use crate::rings;
 
 /// Reads what the worker told and, beside it, what one program recorded: that with the most records.
 ///
-/// Every process has addresses of its own, so two programs that computed cannot share one trace.
+/// Streams of one ring are merged by the numbers of their records, rings by time. Every process has addresses of its own,
+/// so two programs that computed cannot share one trace.
 pub struct MergedRecords {
-    sources: Vec<Source>,
+    rings: Vec<RingRecords>,
     /// Programs that are left out, and the bytes of their streams.
     left_out: (u64, u64),
     has_news: bool,
 }
 
 impl MergedRecords {
-    /// Opens the worker's stream and those of programs.
-    pub fn open(worker: &Path, programs: &[PathBuf]) -> Result<Self, StoreError> {
+    /// Opens the streams of a run.
+    pub fn open(run: &RunDir) -> Result<Self, StoreError> {
+        let programs = rings::program_streams(run);
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         let chosen = programs.iter().max_by_key(|path| size(path));
         let left_out: Vec<u64> = programs.iter().filter(|path| Some(*path) != chosen).map(size).collect();
-        let mut sources = vec![Source::open(worker)?];
+        let mut rings = vec![RingRecords::open(&StreamPaths::of_worker(run))?];
         if let Some(chosen) = chosen {
-            sources.push(Source::open(chosen)?);
+            rings.push(RingRecords::open(&StreamPaths::single(chosen.clone()))?);
         }
         let left_out = (left_out.len() as u64, left_out.iter().sum());
-        Ok(Self { sources, left_out, has_news: false })
+        Ok(Self { rings, left_out, has_news: false })
     }
 
     /// The earliest record that is left.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
-        for source in &mut self.sources {
-            self.has_news |= source.fill();
+        for ring in &mut self.rings {
+            self.has_news |= ring.fill();
         }
-        let earliest =
-            self.sources.iter_mut().filter(|source| source.batch.is_some()).min_by_key(|source| source.time_ns())?;
-        earliest.take()
+        let earliest = self.rings.iter_mut().filter_map(|ring| Some((ring.next_time_ns()?, ring)));
+        earliest.min_by_key(|(time_ns, _)| *time_ns).and_then(|(_, ring)| ring.take())
     }
 
     /// What part of the streams was read, if that has changed since it was last asked.
     pub fn news_of_share_read(&mut self) -> Option<f64> {
-        let shares = self.sources.iter().map(|source| source.records.share_read());
-        std::mem::take(&mut self.has_news).then(|| shares.sum::<f64>() / self.sources.len() as f64)
+        let streams = || self.rings.iter().flat_map(|ring| &ring.streams).map(|stream| &stream.records);
+        let (read_bytes, file_bytes) =
+            streams().fold((0, 0), |(read, all), records| (read + records.read_bytes(), all + records.file_bytes()));
+        std::mem::take(&mut self.has_news).then(|| read_bytes as f64 / file_bytes.max(1) as f64)
     }
 
     /// Records that are missing from the streams.
     pub fn missing(&self) -> u64 {
-        self.sources.iter().map(|source| source.records.missing()).sum()
+        self.rings.iter().map(RingRecords::missing).sum()
     }
 
     /// Programs that are left out, and the bytes of their records.
@@ -59,35 +64,168 @@ impl MergedRecords {
     }
 }
 
-struct Source {
+/// The records of one ring, from all of its streams.
+struct RingRecords {
+    streams: Vec<Stream>,
+    next_sequence: u64,
+    /// Records that no stream has.
+    missing: u64,
+}
+
+impl RingRecords {
+    fn open(paths: &StreamPaths) -> Result<Self, StoreError> {
+        let streams = paths.iter().map(Stream::open).collect::<Result<_, _>>()?;
+        Ok(Self { streams, next_sequence: 0, missing: 0 })
+    }
+
+    /// Reads on where nothing is left of a batch; says whether it did.
+    fn fill(&mut self) -> bool {
+        self.streams.iter_mut().fold(false, |has_read, stream| stream.fill() | has_read)
+    }
+
+    fn next_stream(&mut self) -> Option<&mut Stream> {
+        let streams = self.streams.iter_mut().filter_map(|stream| Some((stream.peek()?.sequence, stream)));
+        streams.min_by_key(|(sequence, _)| *sequence).map(|(_, stream)| stream)
+    }
+
+    fn next_time_ns(&mut self) -> Option<u64> {
+        Some(self.next_stream()?.peek()?.time_ns)
+    }
+
+    fn take(&mut self) -> Option<Frame<'_>> {
+        let sequence = self.next_stream()?.peek()?.sequence;
+        // Records are numbered without gaps, so a gap is a loss.
+        self.missing = self.missing.saturating_add(sequence.saturating_sub(self.next_sequence));
+        self.next_sequence = sequence.saturating_add(1);
+        self.next_stream()?.take()
+    }
+
+    /// Records that are missing. How many a torn end held is not known; it counts as one.
+    fn missing(&self) -> u64 {
+        let torn = self.streams.iter().filter(|stream| stream.records.has_torn_end()).count();
+        self.missing.saturating_add(torn as u64)
+    }
+}
+
+struct Stream {
     records: RawRecords,
     /// The batch that is being read; none at the end of the stream.
     batch: Option<RecordBatch>,
     next_row: usize,
 }
 
-impl Source {
+impl Stream {
     fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { records: RawRecords::open(path)?, batch: None, next_row: 0 })
     }
 
-    /// Reads on if nothing is left of the batch; says whether it did.
     fn fill(&mut self) -> bool {
-        let is_read = self.batch.as_ref().is_none_or(|batch| self.next_row >= batch.num_rows());
-        if is_read {
-            self.batch = self.records.next_batch();
-            self.next_row = 0;
+        let mut has_read = false;
+        while self.batch.as_ref().is_none_or(|batch| self.next_row >= batch.num_rows()) {
+            (self.batch, self.next_row) = (self.records.next_batch(), 0);
+            if self.batch.is_none() {
+                break;
+            }
+            has_read = true;
         }
-        is_read && self.batch.is_some()
+        has_read
     }
 
-    fn time_ns(&self) -> u64 {
-        self.batch.as_ref().map_or(u64::MAX, |batch| frame_at(batch, self.next_row).time_ns)
+    fn peek(&self) -> Option<Frame<'_>> {
+        self.batch.as_ref().map(|batch| frame_at(batch, self.next_row))
     }
 
     fn take(&mut self) -> Option<Frame<'_>> {
         let row = self.next_row;
         self.next_row += 1;
         self.batch.as_ref().map(|batch| frame_at(batch, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dwell_store::{RawCompression, RawWriter, RecordsBuilder, records_schema};
+
+    /// A stream with one batch for each of these lists of records.
+    fn stream(dir: &Path, batches: &[&[u64]]) -> PathBuf {
+        write(dir.join("records.arrows"), batches)
+    }
+
+    fn write(path: PathBuf, batches: &[&[u64]]) -> PathBuf {
+        let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
+        for batch in batches {
+            let mut builder = RecordsBuilder::new();
+            batch.iter().for_each(|&sequence| builder.push(sequence, 1, 2, b"payload"));
+            writer.write(&builder.finish_batch()).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    fn read(path: &Path) -> (u64, u64) {
+        let mut ring = RingRecords::open(&StreamPaths::single(path.to_owned())).unwrap();
+        read_on(&mut ring);
+        (ring.next_sequence, ring.missing())
+    }
+
+    fn read_on(ring: &mut RingRecords) -> Vec<u64> {
+        let mut sequences = Vec::new();
+        loop {
+            ring.fill();
+            match ring.take() {
+                Some(frame) => sequences.push(frame.sequence),
+                None => return sequences,
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_stream_misses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[0, 1], &[2]])), (3, 0));
+    }
+
+    #[test]
+    fn a_gap_between_batches_is_counted_by_record() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[0, 1], &[5, 6]])), (7, 3));
+    }
+
+    #[test]
+    fn a_beginning_that_is_gone_is_counted_by_record() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&stream(dir.path(), &[&[4]])), (5, 4));
+    }
+
+    #[test]
+    fn a_torn_end_counts_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = stream(dir.path(), &[&[0, 1], &[2]]);
+        let whole_bytes = std::fs::metadata(&path).unwrap().len();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(whole_bytes - 40).unwrap();
+        assert_eq!(read(&path), (2, 1));
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert_eq!(read(&path), (0, 1));
+    }
+
+    #[test]
+    fn a_stream_that_was_never_begun_misses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("records.arrows");
+        assert_eq!(read(&path), (0, 0));
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(read(&path), (0, 0));
+    }
+
+    #[test]
+    fn two_streams_of_a_ring_are_one_sequence_and_gaps_are_those_of_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::create(dir.path(), "model", "run").unwrap();
+        write(run.raw_stream(crate::ENGINE_STREAM), &[&[1, 2], &[5], &[9]]);
+        write(run.raw_stream(crate::TENSOR_OPS_STREAM), &[&[0, 3], &[6]]);
+        let mut ring = RingRecords::open(&StreamPaths::of_worker(&run)).unwrap();
+        assert_eq!(read_on(&mut ring), [0, 1, 2, 3, 5, 6, 9]);
+        assert_eq!((ring.next_sequence, ring.missing()), (10, 3), "4, 7 and 8 are in neither");
     }
 }

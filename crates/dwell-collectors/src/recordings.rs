@@ -1,18 +1,19 @@
-//! Every ring of a run, emptied into its raw stream: that of the worker, and those that programs made into which the
+//! Every ring of a run, emptied into its raw streams: that of the worker, and those that programs made into which the
 //! recorder was loaded.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dwell_records::{Frame, Kind};
 use dwell_store::{RunDir, StoreError};
 
+use crate::record_stream::StreamPaths;
 use crate::ring_recording::Recording;
-use crate::{CollectError, TENSOR_OPS_STREAM, rings};
+use crate::{CollectError, rings};
 
 /// The rings of a run that is being recorded.
 pub struct Recordings {
     worker_ring: PathBuf,
-    worker_stream: PathBuf,
+    worker_streams: StreamPaths,
     worker: Option<Recording>,
     /// Folder in which other programs make their rings; none if there are no others.
     programs_dir: Option<PathBuf>,
@@ -29,7 +30,7 @@ impl Recordings {
     pub fn new(run: &RunDir, worker_pid: u32, has_programs: bool) -> Self {
         Self {
             worker_ring: run.raw().join(dwell_ring::file_name(worker_pid)),
-            worker_stream: run.raw_stream(TENSOR_OPS_STREAM),
+            worker_streams: StreamPaths::of_worker(run),
             worker: None,
             programs_dir: has_programs.then(|| rings::programs_dir(run)),
             programs: Vec::new(),
@@ -44,12 +45,12 @@ impl Recordings {
     /// Opens rings that have appeared since the last look.
     pub fn open_new(&mut self) -> Result<(), CollectError> {
         if self.worker.is_none() && self.worker_ring.exists() {
-            self.worker = Some(Recording::begin(&self.worker_ring, &self.worker_stream)?);
+            self.worker = Some(Recording::begin(&self.worker_ring, &self.worker_streams)?);
         }
         let found = self.programs_dir.as_deref().map(rings::in_dir).unwrap_or_default();
         for ring in found {
             if !self.programs.iter().any(|program| program.ring == ring) {
-                let recording = Recording::begin(&ring, &program_stream(&ring))?;
+                let recording = Recording::begin(&ring, &StreamPaths::of_program(&ring))?;
                 self.programs.push(ProgramRecording { ring, recording });
             }
         }
@@ -85,9 +86,4 @@ impl Recordings {
         let ends: Vec<_> = self.worker.into_iter().chain(programs).map(Recording::finish).collect();
         ends.into_iter().collect()
     }
-}
-
-/// The raw stream of a program, beside its ring.
-pub fn program_stream(ring: &Path) -> PathBuf {
-    ring.with_extension("arrows")
 }

@@ -1,12 +1,13 @@
-//! From the worker's ring to the raw stream.
+//! From a ring to its raw streams.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dwell_records::{Frame, Kind, split_frame};
 use dwell_ring::Consumer;
-use dwell_store::{RawCompression, RawWriter, RecordsBuilder, StoreError, records_schema};
+use dwell_store::StoreError;
 
+use crate::record_stream::{FirstNew, RecordStreams, StreamPaths};
 use crate::{CollectError, rings};
 
 /// How long records may wait in memory; what a kill of the observer can delay, not lose, because they are taken out of
@@ -15,18 +16,17 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 /// Bytes of records that are written at once.
 const FLUSH_BYTES: usize = 1 << 20;
 
-/// Empties one ring into one raw stream.
+/// Empties one ring into its raw streams.
 pub(crate) struct Recording {
     ring: Consumer,
-    writer: RawWriter,
-    builder: RecordsBuilder,
+    streams: RecordStreams,
     /// Bytes copied out of the ring that are not a whole frame yet.
     partial: Vec<u8>,
     /// Bytes copied out of the ring that are not written yet.
     unwritten_ring_bytes: usize,
     last_flush: Instant,
-    /// Records before this one are in the stream already (when a killed run is continued).
-    first_new_sequence: u64,
+    /// Records that are in the streams already are skipped (when a killed run is continued).
+    first_new: FirstNew,
     /// The record taken in last.
     last_sequence: Option<u64>,
     /// Whether the ring held something that is no record; what follows it cannot be read.
@@ -34,29 +34,24 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Opens a ring and begins a stream.
-    pub(crate) fn begin(ring_path: &Path, stream_path: &Path) -> Result<Self, CollectError> {
-        let ring = open_ring(ring_path)?;
-        let writer = RawWriter::create(stream_path, records_schema(), RawCompression::None)?;
-        Ok(Self::new(ring, writer, 0))
+    /// Opens a ring and begins its streams.
+    pub(crate) fn begin(ring: &Path, streams: &StreamPaths) -> Result<Self, CollectError> {
+        Ok(Self::new(open_ring(ring)?, RecordStreams::begin(streams)?, FirstNew::default()))
     }
 
-    /// Opens a ring that a killed observer left and continues its stream from the record `first_new_sequence` on.
-    pub(crate) fn resume(ring_path: &Path, stream_path: &Path, first_new_sequence: u64) -> Result<Self, CollectError> {
-        let ring = open_ring(ring_path)?;
-        let writer = RawWriter::append(stream_path, RawCompression::None)?;
-        Ok(Self::new(ring, writer, first_new_sequence))
+    /// Opens a ring that a killed observer left and continues its streams with the records that they lack.
+    pub(crate) fn resume(ring: &Path, streams: &StreamPaths, first_new: FirstNew) -> Result<Self, CollectError> {
+        Ok(Self::new(open_ring(ring)?, RecordStreams::resume(streams), first_new))
     }
 
-    fn new(ring: Consumer, writer: RawWriter, first_new_sequence: u64) -> Self {
+    fn new(ring: Consumer, streams: RecordStreams, first_new: FirstNew) -> Self {
         Self {
             ring,
-            writer,
-            builder: RecordsBuilder::new(),
+            streams,
             partial: Vec::new(),
             unwritten_ring_bytes: 0,
             last_flush: Instant::now(),
-            first_new_sequence,
+            first_new,
             last_sequence: None,
             is_damaged: false,
         }
@@ -69,7 +64,7 @@ impl Recording {
         self.unwritten_ring_bytes += self.partial.len() - before;
         self.take_in_frames(seen);
         let is_ring_filling = self.unwritten_ring_bytes > self.ring.capacity_bytes() / 2;
-        let is_due = self.last_flush.elapsed() >= FLUSH_INTERVAL || self.builder.payload_bytes() >= FLUSH_BYTES;
+        let is_due = self.last_flush.elapsed() >= FLUSH_INTERVAL || self.streams.waiting_bytes() >= FLUSH_BYTES;
         if is_due || is_ring_filling {
             self.flush()?;
         }
@@ -87,8 +82,8 @@ impl Recording {
                     break;
                 }
             };
-            if frame.sequence >= self.first_new_sequence {
-                self.builder.push(frame.sequence, frame.kind, frame.time_ns, frame.payload);
+            if self.first_new.is_new(&frame) {
+                self.streams.push(&frame);
                 seen(&frame);
             }
             self.last_sequence = Some(frame.sequence);
@@ -100,12 +95,9 @@ impl Recording {
 
     fn flush(&mut self) -> Result<(), StoreError> {
         self.last_flush = Instant::now();
-        if !self.builder.is_empty() {
-            self.writer.write(&self.builder.finish_batch())?;
-        }
-        // Also without new records: those of a flush that failed are still with the writer.
-        self.writer.flush()?;
-        // Written: the producer may have the room. Part of a frame too long for the ring stays in memory alone.
+        self.streams.flush()?;
+        // Written, all of them: the producer may have the room. Part of a frame too long for the ring stays in memory
+        // alone.
         self.ring.take_out(self.unwritten_ring_bytes);
         self.unwritten_ring_bytes = 0;
         Ok(())
@@ -116,11 +108,11 @@ impl Recording {
         self.ring.blocked_ns()
     }
 
-    /// Writes what is left and ends the stream; the ring's file is not needed any more.
+    /// Writes what is left and ends the streams; the ring's file is not needed any more.
     pub(crate) fn finish(mut self) -> Result<(), StoreError> {
         self.flush()?;
         let (ring_path, is_damaged) = (self.ring.path().to_owned(), self.is_damaged);
-        self.writer.finish()?;
+        self.streams.finish()?;
         if is_damaged {
             return rings::set_aside(&ring_path);
         }
@@ -130,8 +122,8 @@ impl Recording {
     }
 }
 
-/// Whether a ring that was left behind holds this record or a later one.
-pub(crate) fn holds_records_from(ring_path: &Path, first_sequence: u64) -> Result<bool, CollectError> {
+/// Whether a ring that was left behind holds a record that is not in its streams.
+pub(crate) fn holds_new_records(ring_path: &Path, first_new: &FirstNew) -> Result<bool, CollectError> {
     let mut bytes = Vec::new();
     open_ring(ring_path)?.peek(0, &mut bytes);
     let (mut rest, mut last_sequence) = (&bytes[..], None);
@@ -139,7 +131,7 @@ pub(crate) fn holds_records_from(ring_path: &Path, first_sequence: u64) -> Resul
         if !is_next(&frame, last_sequence) {
             break;
         }
-        if frame.sequence >= first_sequence {
+        if first_new.is_new(&frame) {
             return Ok(true);
         }
         (rest, last_sequence) = (after, Some(frame.sequence));

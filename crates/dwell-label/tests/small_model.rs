@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::types::Int64Type;
 use dwell_events::engine::{BatchToken, EngineEvent};
 use dwell_events::schema::trace::{TraceColumns, TraceRow};
 use dwell_events::{OpType, Phase, RegionType};
@@ -150,15 +150,13 @@ fn tokens_are_listed_with_the_bytes_in_the_cache() {
 fn a_block_lives_from_its_store_to_the_end_of_the_run() {
     let (_, mut out) = label(&records(&SmallModel::new()));
     let blocks = out.blocks.finish_batch();
-    let column = |name: &str| {
-        let values = blocks.column_by_name(name).unwrap().as_primitive::<UInt64Type>();
-        (0..values.len()).map(|row| values.is_valid(row).then(|| values.value(row))).collect::<Vec<_>>()
-    };
+    let column =
+        |name: &str| blocks.column_by_name(name).unwrap().as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
     assert_eq!(column("write_ns"), [Some(29), Some(49)]);
     assert_eq!(column("last_read_ns"), [Some(50), Some(50)]);
     assert_eq!(column("total_reads"), [Some(2), Some(1)]);
     assert_eq!(column("evict_ns"), [None, None]);
-    assert_eq!(column("bytes"), [Some(ROW), Some(ROW)]);
+    assert_eq!(column("lifetime_ns"), [Some(21), Some(1)], "to the last read, since nothing ended them before");
 }
 
 #[test]
@@ -187,6 +185,6 @@ fn removed_positions_end_lives_and_free_bytes() {
     let (_, mut out) = label(&records(&SmallModel::new()).engine(70, &removed).engine(71, &token(2, 4, 3, "d")));
     assert_eq!(out.tokens.last().and_then(|row| row.kv_bytes), Some(ROW));
     let blocks = out.blocks.finish_batch();
-    let ends = blocks.column_by_name("evict_ns").unwrap().as_primitive::<UInt64Type>();
+    let ends = blocks.column_by_name("evict_ns").unwrap().as_primitive::<Int64Type>();
     assert_eq!(ends.iter().collect::<Vec<_>>(), [Some(70), None]);
 }

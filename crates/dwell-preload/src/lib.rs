@@ -13,8 +13,8 @@ mod originals;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dwell_ggml::abi::Tensor;
 use dwell_ggml::{Recorder, RecorderOptions};

@@ -13,7 +13,7 @@ use crate::models::{slow_model, small_model};
 use crate::outcome::{assert_partial, assert_refused, assert_sealed, has_loss, recover, recover_partial, state_of};
 
 fn assert_streams_are_readable(run: &Run) {
-    for stream in ["tensor_ops", "process"] {
+    for stream in ["engine", "tensor_ops", "process"] {
         let reader = RawReader::open(&run.dir.join(format!("raw/{stream}.arrows"))).unwrap();
         reader.for_each(|batch| drop(batch.unwrap()));
     }

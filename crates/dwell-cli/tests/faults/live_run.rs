@@ -1,6 +1,6 @@
 //! A run that is caught while it goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt16Type;
+use arrow_array::types::{UInt16Type, UInt64Type};
 use dwell_events::engine::EngineEvent;
 use dwell_records::Kind;
 use dwell_store::RawReader;
@@ -90,26 +90,44 @@ impl Drop for LiveRun {
     }
 }
 
-/// Positions in the KV cache that were computed, as far as the raw stream tells.
+/// Positions in the KV cache that were computed, as far as the raw streams tell: the engine says which, and their
+/// computation is recorded.
 pub fn computed_positions(run: &Run) -> BTreeSet<i32> {
-    let Ok(reader) = RawReader::open(&run.dir.join("raw/tensor_ops.arrows")) else { return BTreeSet::new() };
-    let (mut computed, mut pending) = (BTreeSet::new(), Vec::new());
-    for event in reader.flatten().flat_map(|batch| engine_events(&batch)) {
-        match event {
-            EngineEvent::BatchBegins { tokens, .. } => pending = tokens,
-            EngineEvent::BatchEnds { .. } => computed.extend(pending.drain(..).map(|token| token.position)),
-            _ => {}
+    let (mut computed, mut pending, mut has_step) = (BTreeSet::new(), Vec::new(), false);
+    for record in raw_records(run).into_values() {
+        match record {
+            Record::Step => has_step = true,
+            Record::Engine(EngineEvent::BatchBegins { tokens, .. }) => (pending, has_step) = (tokens, false),
+            Record::Engine(EngineEvent::BatchEnds { .. }) if has_step => {
+                computed.extend(pending.drain(..).map(|token| token.position));
+            }
+            Record::Engine(_) => {}
         }
     }
     computed
 }
 
-fn engine_events(batch: &RecordBatch) -> Vec<EngineEvent> {
-    let (kinds, payloads) = (batch.column(1).as_primitive::<UInt16Type>(), batch.column(3).as_binary::<i32>());
-    (0..batch.num_rows())
-        .filter(|&row| kinds.value(row) == Kind::Engine as u16)
-        .map(|row| serde_json::from_slice(payloads.value(row)).unwrap())
-        .collect()
+enum Record {
+    Step,
+    Engine(EngineEvent),
+}
+
+/// Events and steps of the worker by their numbers, which both streams share.
+fn raw_records(run: &Run) -> BTreeMap<u64, Record> {
+    let streams = ["engine", "tensor_ops"].map(|name| RawReader::open(&run.dir.join(format!("raw/{name}.arrows"))));
+    streams.into_iter().flatten().flat_map(|reader| reader.flatten().flat_map(|batch| records_of(&batch))).collect()
+}
+
+fn records_of(batch: &RecordBatch) -> Vec<(u64, Record)> {
+    let (sequences, kinds) =
+        (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive::<UInt16Type>());
+    let payloads = batch.column(3).as_binary::<i32>();
+    let record = |row: usize| match Kind::from_number(kinds.value(row)) {
+        Some(Kind::Step) => Some(Record::Step),
+        Some(Kind::Engine) => Some(Record::Engine(serde_json::from_slice(payloads.value(row)).unwrap())),
+        _ => None,
+    };
+    (0..batch.num_rows()).filter_map(|row| Some((sequences.value(row), record(row)?))).collect()
 }
 
 /// Whether the tables have every position that was computed, in every layer, as key and as value, and every step.
