@@ -3,7 +3,8 @@
 use dwell_analysis::{MetricsReport, RegionTypeRow};
 use dwell_events::RunKind;
 use dwell_events::engine::{Action, EngineOptions};
-use dwell_host::HostFacts;
+use dwell_events::host::Host;
+use dwell_host::read_host;
 use dwell_metadata::{ExperimentRun, RunRequest};
 use dwell_store::{ManifestRow, RunDir, unix_secs_now, utc_text};
 
@@ -58,7 +59,7 @@ pub fn failed_row(run_id: &str, request: &RunRequest, failure: String) -> Manife
         options: &request.job.options,
         actions: &request.job.actions,
         experiment: request.experiment.as_ref(),
-        host: &HostFacts::read(),
+        host: &read_host(),
     };
     let recorded_at = utc_text(unix_secs_now());
     ManifestRow { state: "failed".to_owned(), failure, recorded_at, ..asked.row() }
@@ -71,7 +72,7 @@ struct Asked<'a> {
     options: &'a EngineOptions,
     actions: &'a [Action],
     experiment: Option<&'a ExperimentRun>,
-    host: &'a HostFacts,
+    host: &'a Host,
 }
 
 impl Asked<'_> {
@@ -114,7 +115,7 @@ fn kv_type(options: &EngineOptions) -> String {
 }
 
 /// Highest frequency that the processors are allowed.
-fn scaling_max_mhz(host: &HostFacts) -> Option<f64> {
+fn scaling_max_mhz(host: &Host) -> Option<f64> {
     host.frequency.available()?.scaling_max_mhz.available().map(|&mhz| mhz as f64)
 }
 

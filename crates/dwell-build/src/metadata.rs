@@ -7,9 +7,9 @@ use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::engine::{Action, EngineOptions, LoadedModel, TimeResolution};
+use dwell_events::host::{Baseline, Host, SensorSummary};
 use dwell_events::server::ServerFacts;
 use dwell_events::{LossKind, PhaseSpan, RequestSpan};
-use dwell_host::{Baseline, HostFacts, SensorSummary};
 use dwell_kv_events::{KV_EVENTS_COLLECTOR, KvBlocksReport};
 use dwell_label::Labelled;
 use dwell_metadata::{BuildOptions, ExperimentRun, Fallback, Generation, ObserverEffect, PageCache, RunRecord};
@@ -39,7 +39,7 @@ pub struct Metadata {
     /// What both clocks said at the start; every other time is CLOCK_MONOTONIC.
     pub clock: ClockAnchor,
     /// The machine.
-    pub host: HostFacts,
+    pub host: Host,
     /// Name of the engine.
     pub engine: &'static str,
     /// What a server said of itself.

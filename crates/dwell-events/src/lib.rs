@@ -12,6 +12,7 @@ mod clock;
 pub mod engine;
 mod engines;
 mod hint;
+pub mod host;
 pub mod kv_blocks;
 mod loss;
 mod phase;

@@ -4,75 +4,47 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Baseline, Sensor};
 
 use crate::cpu_times::CpuWatch;
 use crate::meminfo::Meminfo;
-use crate::pressure::{Pressure, PressureWatch};
+use crate::pressure::PressureWatch;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 /// How long it takes at most until a request to stop is seen.
 const STOP_LATENCY: Duration = Duration::from_millis(50);
 
-/// How busy the machine was while nothing of ours ran.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// How long was watched.
-    pub duration_s: f64,
-    /// Intervals that were looked at.
-    pub intervals: u64,
-    /// Use of the processors over the whole time; 100 is all of them busy. Stolen time is not counted as use.
-    pub cpu_mean_pct: Sensor<f64>,
-    /// Greatest use in one interval.
-    pub cpu_max_pct: Sensor<f64>,
-    /// Share of the time of all processors that the hypervisor gave to others while they were wanted here.
-    pub steal_pct: Sensor<f64>,
-    /// Memory of the machine.
-    pub memory_total_bytes: Sensor<u64>,
-    /// Memory that programs could have at the end without swapping.
-    pub memory_available_bytes: Sensor<u64>,
-    /// Tasks that ran or waited, mean over 1, 5 and 15 minutes.
-    pub load_averages: Sensor<[f64; 3]>,
-    /// Tasks that ran or could have run at the end, the measuring one among them.
-    pub tasks_running: Sensor<u64>,
-    /// Stalls over the whole time.
-    pub pressure: Pressure,
+/// Watches this machine for some time, looking at its processors at every interval. Setting `stop` ends it early;
+/// it then speaks of the time until there.
+pub fn measure_baseline(duration: Duration, interval: Duration, stop: &AtomicBool) -> Baseline {
+    measure_baseline_at(&Root::default(), duration, interval, stop)
 }
 
-impl Baseline {
-    /// Watches this machine for some time, looking at its processors at every interval. Setting `stop` ends it early;
-    /// it then speaks of the time until there.
-    pub fn measure(duration: Duration, interval: Duration, stop: &AtomicBool) -> Self {
-        Self::measure_at(&Root::default(), duration, interval, stop)
+/// The same for a tree of files of the kernel.
+pub fn measure_baseline_at(root: &Root, duration: Duration, interval: Duration, stop: &AtomicBool) -> Baseline {
+    let mut buffer = vec![0; 4096];
+    let begin = Instant::now();
+    let mut cpu = CpuWatch::begin(root, &mut buffer);
+    let pressure = PressureWatch::begin(root, &mut buffer);
+    let mut intervals = 0;
+    while begin.elapsed() < duration && !stop.load(Ordering::Relaxed) {
+        wait_until(Instant::now() + interval.min(duration.saturating_sub(begin.elapsed())), stop);
+        cpu.look(&mut buffer);
+        intervals += 1;
     }
-
-    /// The same for a tree of files of the kernel.
-    pub fn measure_at(root: &Root, duration: Duration, interval: Duration, stop: &AtomicBool) -> Self {
-        let mut buffer = vec![0; 4096];
-        let begin = Instant::now();
-        let mut cpu = CpuWatch::begin(root, &mut buffer);
-        let pressure = PressureWatch::begin(root, &mut buffer);
-        let mut intervals = 0;
-        while begin.elapsed() < duration && !stop.load(Ordering::Relaxed) {
-            wait_until(Instant::now() + interval.min(duration.saturating_sub(begin.elapsed())), stop);
-            cpu.look(&mut buffer);
-            intervals += 1;
-        }
-        let shares = cpu.shares();
-        let memory = Meminfo::read(root);
-        Self {
-            duration_s: begin.elapsed().as_secs_f64(),
-            intervals,
-            cpu_mean_pct: shares.clone().map(|(mean, _)| mean.busy_pct),
-            cpu_max_pct: shares.clone().map(|(_, max_pct)| max_pct),
-            steal_pct: shares.map(|(mean, _)| mean.steal_pct),
-            memory_total_bytes: memory.bytes("MemTotal"),
-            memory_available_bytes: memory.bytes("MemAvailable"),
-            load_averages: load_averages(root),
-            tasks_running: tasks_running(root),
-            pressure: pressure.end(&mut buffer),
-        }
+    let shares = cpu.shares();
+    let memory = Meminfo::read(root);
+    Baseline {
+        duration_s: begin.elapsed().as_secs_f64(),
+        intervals,
+        cpu_mean_pct: shares.clone().map(|(mean, _)| mean.busy_pct),
+        cpu_max_pct: shares.clone().map(|(_, max_pct)| max_pct),
+        steal_pct: shares.map(|(mean, _)| mean.steal_pct),
+        memory_total_bytes: memory.bytes("MemTotal"),
+        memory_available_bytes: memory.bytes("MemAvailable"),
+        load_averages: load_averages(root),
+        tasks_running: tasks_running(root),
+        pressure: pressure.end(&mut buffer),
     }
 }
 

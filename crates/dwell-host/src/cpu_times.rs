@@ -1,8 +1,9 @@
 //! What all processors did, from `/proc/stat`.
 
+use dwell_events::host::Sensor;
+
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 /// Ticks since the machine was started, over all processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

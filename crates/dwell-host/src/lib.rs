@@ -1,8 +1,8 @@
 //! The machine: what it is, what it does meanwhile, and what can be observed on it.
 //!
-//! [`HostFacts`] says what it is, [`Baseline`] what it did before a run, [`SensorThread`] what it did during one,
-//! [`probe_all`] what can be observed on it.
-//! What cannot be read is a [`Sensor`] that says why, never a zero. Linux only.
+//! [`read_host`] says what it is, [`measure_baseline`] what it did before a run, [`SensorThread`] what it did during
+//! one, [`probe_all`] what can be observed on it.
+//! What cannot be read is a [`Sensor`](dwell_events::host::Sensor) that says why, never a zero. Linux only.
 
 #![deny(unsafe_code)]
 
@@ -19,19 +19,14 @@ mod page_cache;
 mod pressure;
 mod probes;
 mod root;
-mod sensor;
 mod telemetry;
 
-pub use baseline::Baseline;
+pub use baseline::{measure_baseline, measure_baseline_at};
 pub use error::HostError;
-pub use facts::{
-    Cache, Container, FrequencyFacts, Gpu, HostFacts, KernelSettings, MemoryFacts, NumaNode, PowerSource, Topology,
-};
+pub use facts::{read_host, read_host_at};
 pub use memory_limit::MemoryLimit;
 pub use own_memory::release_freed_memory;
 pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
-pub use pressure::{Pressure, Stalls};
 pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names, probe_process};
 pub use root::Root;
-pub use sensor::Sensor;
-pub use telemetry::{Energy, Frequency, SensorSummary, SensorThread, Temperature};
+pub use telemetry::SensorThread;

@@ -1,5 +1,6 @@
+use dwell_events::host::Sensor;
+
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 /// The text of `/proc/meminfo`.
 pub(crate) struct Meminfo {

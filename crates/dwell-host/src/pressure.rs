@@ -2,35 +2,10 @@
 
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Pressure, Sensor, Stalls};
 
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
-
-/// Stalls of the machine over a span of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pressure {
-    /// Waiting for a processor.
-    pub cpu: Sensor<Stalls>,
-    /// Waiting for memory.
-    pub memory: Sensor<Stalls>,
-    /// Waiting for a disk.
-    pub io: Sensor<Stalls>,
-}
-
-/// Stalls for one resource, in percent of the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stalls {
-    /// Share of the span in which at least one task waited.
-    pub some_pct: f64,
-    /// Share of the span in which all tasks waited; older kernels do not tell it for processors.
-    pub full_pct: Option<f64>,
-    /// What the kernel says of the ten seconds before the end: at least one waited.
-    pub some_avg10_pct: f64,
-    /// The same: all waited.
-    pub full_avg10_pct: Option<f64>,
-}
 
 /// One line of a pressure file.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dwell_host::{Baseline, HostFacts, SensorThread, probe_names};
+use dwell_host::{SensorThread, measure_baseline_at, probe_names, read_host_at};
 use serde_json::Value;
 use support::intel;
 
@@ -34,8 +34,8 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 fn every_key_of_the_telemetry_is_documented() {
     let tree = intel();
     let millisecond = Duration::from_millis(1);
-    let facts = HostFacts::read_at(&tree.root());
-    let baseline = Baseline::measure_at(&tree.root(), millisecond, millisecond, &AtomicBool::new(false));
+    let facts = read_host_at(&tree.root());
+    let baseline = measure_baseline_at(&tree.root(), millisecond, millisecond, &AtomicBool::new(false));
     let sensors = SensorThread::start(&tree.root(), Duration::from_secs(1)).unwrap().stop();
     let mut found = BTreeSet::new();
     keys(&serde_json::to_value(facts).unwrap(), &mut found);

@@ -9,7 +9,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dwell_host::{Baseline, HostFacts, Root, SensorThread};
+use dwell_events::host::Host;
+use dwell_host::{Root, SensorThread, measure_baseline, read_host};
 use skip::skip;
 
 /// What a tool says, or nothing, with a note, where it is not installed.
@@ -25,7 +26,7 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
 
 #[test]
 fn processors_and_kernel_are_those_of_the_tools() {
-    let facts = HostFacts::read();
+    let facts = read_host();
     if let Some(text) = said("nproc", &[]) {
         assert_eq!(text.trim(), facts.cpus.to_string());
     }
@@ -53,7 +54,7 @@ fn memory_is_that_of_free() {
             .parse::<u64>()
             .unwrap()
     };
-    let facts = HostFacts::read();
+    let facts = read_host();
     assert_eq!(facts.memory_bytes, Some(total("Mem:")));
     assert_eq!(facts.memory.swap_bytes.available(), Some(&total("Swap:")));
 }
@@ -66,7 +67,7 @@ fn topology_is_that_of_lscpu() {
     let distinct = |column: usize| {
         rows.iter().map(|row| row[column]).filter(|id| !id.is_empty()).collect::<std::collections::BTreeSet<_>>().len()
     };
-    let topology = HostFacts::read().topology;
+    let topology = read_host().topology;
     let topology = topology.available().unwrap();
     assert_eq!(topology.threads as usize, rows.len());
     assert_eq!(topology.cores as usize, distinct(1));
@@ -84,7 +85,7 @@ fn caches_are_those_of_lscpu() {
         .map(|cells| (cells[3].clone(), cells[2].clone(), cells[1].clone()))
         .collect();
     expected.sort();
-    let topology = HostFacts::read().topology;
+    let topology = read_host().topology;
     let mut found: Vec<(String, String, String)> = topology
         .available()
         .unwrap()
@@ -98,17 +99,17 @@ fn caches_are_those_of_lscpu() {
 
 #[test]
 fn facts_survive_being_written_and_read() {
-    let facts = HostFacts::read();
+    let facts = read_host();
     let json = serde_json::to_string(&facts).unwrap();
-    assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);
-    assert_eq!(HostFacts::read().machine_id, facts.machine_id);
+    assert_eq!(serde_json::from_str::<Host>(&json).unwrap(), facts);
+    assert_eq!(read_host().machine_id, facts.machine_id);
 }
 
 #[test]
 fn a_record_from_before_the_new_facts_is_still_read() {
     let old =
         r#"{"cpu_model":"x","cpus":2,"memory_bytes":1,"page_bytes":4096,"kernel":"6","os":null,"architecture":"y"}"#;
-    let facts: HostFacts = serde_json::from_str(old).unwrap();
+    let facts: Host = serde_json::from_str(old).unwrap();
     assert_eq!(facts.cpus, 2);
     assert_eq!(facts.topology.reason(), Some("not recorded"));
 }
@@ -118,7 +119,7 @@ fn a_busy_processor_shows_in_the_baseline() {
     let stop = std::sync::Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     let busy = std::thread::spawn(move || while !seen.load(std::sync::atomic::Ordering::Relaxed) {});
-    let baseline = Baseline::measure(Duration::from_millis(400), Duration::from_millis(100), &AtomicBool::new(false));
+    let baseline = measure_baseline(Duration::from_millis(400), Duration::from_millis(100), &AtomicBool::new(false));
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     busy.join().unwrap();
     let mean_pct = *baseline.cpu_mean_pct.available().unwrap();

@@ -4,7 +4,8 @@
 
 mod support;
 
-use dwell_host::{Cache, Container, HostFacts, MemoryLimit, PowerSource, Sensor};
+use dwell_events::host::{Cache, Container, PowerSource, Sensor};
+use dwell_host::{MemoryLimit, read_host_at};
 use support::{Tree, amd, arm, intel};
 
 fn cache(level: u32, kind: &str, size_bytes: u64, shared_by: u32, instances: u32) -> Cache {
@@ -13,7 +14,7 @@ fn cache(level: u32, kind: &str, size_bytes: u64, shared_by: u32, instances: u32
 
 #[test]
 fn the_topology_of_two_sockets_is_told() {
-    let topology = HostFacts::read_at(&intel().root()).topology;
+    let topology = read_host_at(&intel().root()).topology;
     let topology = topology.available().unwrap();
     let counts = (topology.sockets, topology.cores, topology.threads, topology.threads_per_core);
     assert_eq!(counts, (2, 4, 8, 2));
@@ -38,13 +39,13 @@ fn a_processor_that_is_switched_off_is_not_counted() {
     std::fs::remove_dir_all(tree.path().join("sys/devices/system/cpu/cpu7")).unwrap();
     tree.write("sys/devices/system/cpu/cpu7/online", "0\n");
     tree.write("sys/devices/system/cpu/cpu6/topology/core_cpus_list", "6\n");
-    let topology = HostFacts::read_at(&tree.root()).topology;
+    let topology = read_host_at(&tree.root()).topology;
     assert_eq!(topology.available().map(|topology| (topology.cores, topology.threads)), Some((4, 7)));
 }
 
 #[test]
 fn frequency_power_and_kernel_of_a_laptop_are_told() {
-    let facts = HostFacts::read_at(&intel().root());
+    let facts = read_host_at(&intel().root());
     assert_eq!(facts.cpu_model.as_deref(), Some("Intel(R) Core(TM) i7-1260P"));
     assert_eq!(facts.os.as_deref(), Some("Ubuntu 24.04.1 LTS"));
     assert_eq!(facts.kernel, "6.8.0-45-generic");
@@ -82,18 +83,18 @@ fn frequency_power_and_kernel_of_a_laptop_are_told() {
 fn a_plugged_in_laptop_runs_on_mains() {
     let tree = intel();
     tree.write("sys/class/power_supply/AC/online", "1\n");
-    assert_eq!(HostFacts::read_at(&tree.root()).power_source, Sensor::Available(PowerSource::Ac));
+    assert_eq!(read_host_at(&tree.root()).power_source, Sensor::Available(PowerSource::Ac));
 }
 
 #[test]
 fn amd_and_arm_tell_what_they_have() {
-    let facts = HostFacts::read_at(&amd().root());
+    let facts = read_host_at(&amd().root());
     assert_eq!(facts.turbo, Sensor::Available(true));
     let gpu = facts.gpus.available().unwrap()[0].clone();
     assert_eq!(gpu.name, "AMD 0x744c");
     assert_eq!(gpu.memory_bytes, Sensor::Available(25_753_026_560));
     assert!(facts.frequency.reason().unwrap().contains("no policy"));
-    let facts = HostFacts::read_at(&arm().root());
+    let facts = read_host_at(&arm().root());
     assert_eq!(facts.cpu_model.as_deref(), Some("Raspberry Pi 5"));
     assert!(facts.virtual_machine.reason().unwrap().contains("ARM"));
     assert!(facts.turbo.reason().unwrap().contains("no_turbo"));
@@ -109,7 +110,7 @@ fn an_nvidia_card_is_listed_once_with_its_driver() {
     );
     tree.write("sys/class/drm/card0/device/vendor", "0x10de\n");
     tree.write("sys/class/drm/card0/device/uevent", "DRIVER=nvidia\n");
-    let gpus = HostFacts::read_at(&tree.root()).gpus;
+    let gpus = read_host_at(&tree.root()).gpus;
     let gpus = gpus.available().unwrap();
     assert_eq!(gpus.len(), 1);
     assert_eq!(gpus[0].name, "NVIDIA GeForce RTX 4090");
@@ -121,7 +122,7 @@ fn containers_are_told_by_their_marks() {
     let container = |path: &str, text: &str| {
         let tree = Tree::new();
         tree.write(path, text);
-        HostFacts::read_at(&tree.root()).container.available().copied().unwrap()
+        read_host_at(&tree.root()).container.available().copied().unwrap()
     };
     assert_eq!(container(".dockerenv", ""), Container::Docker);
     assert_eq!(container("run/.containerenv", ""), Container::Podman);
@@ -139,7 +140,7 @@ fn hypervisors_are_told_by_firmware_or_flag() {
         files.iter().for_each(|(path, text)| {
             tree.write(path, text);
         });
-        HostFacts::read_at(&tree.root()).virtual_machine.available().cloned().unwrap()
+        read_host_at(&tree.root()).virtual_machine.available().cloned().unwrap()
     };
     let flagged = ("proc/cpuinfo", "flags\t: fpu hypervisor sse2\n");
     assert_eq!(hypervisor(&[flagged]), "a hypervisor that does not tell its name");
@@ -155,7 +156,7 @@ fn a_machine_is_named_by_what_it_is_and_not_by_what_it_does() {
     let id = |change: fn(&Tree)| {
         let tree = intel();
         change(&tree);
-        HostFacts::read_at(&tree.root()).machine_id
+        read_host_at(&tree.root()).machine_id
     };
     let same = id(|_| {});
     assert_eq!(same.len(), 12);
@@ -169,7 +170,7 @@ fn a_machine_is_named_by_what_it_is_and_not_by_what_it_does() {
 
 #[test]
 fn an_empty_tree_gives_reasons_and_no_values() {
-    let facts = HostFacts::read_at(&Tree::new().root());
+    let facts = read_host_at(&Tree::new().root());
     assert_eq!((facts.cpu_model, facts.memory_bytes, facts.os), (None, None, None));
     let reasons = [
         facts.topology.reason().map(str::to_owned),

@@ -7,7 +7,8 @@ mod support;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dwell_host::{Baseline, HostError, Sensor, SensorSummary, SensorThread};
+use dwell_events::host::{Baseline, Sensor, SensorSummary};
+use dwell_host::{HostError, SensorThread, measure_baseline, measure_baseline_at};
 use support::{Tree, amd, arm, intel};
 
 /// The first sample sees the tree as it is, the second and last one as `change` leaves it.
@@ -164,7 +165,7 @@ fn an_interval_of_zero_is_refused() {
 #[test]
 fn a_baseline_in_which_nothing_passed_has_no_use_of_processors() {
     let millisecond = Duration::from_millis(1);
-    let baseline = Baseline::measure_at(&intel().root(), millisecond, millisecond, &AtomicBool::new(false));
+    let baseline = measure_baseline_at(&intel().root(), millisecond, millisecond, &AtomicBool::new(false));
     assert!(baseline.cpu_mean_pct.reason().unwrap().contains("no tick"));
     assert!(baseline.cpu_max_pct.reason().is_some());
     assert_eq!(baseline.memory_total_bytes, Sensor::Available(16_388_608 << 10));
@@ -178,7 +179,7 @@ fn a_baseline_in_which_nothing_passed_has_no_use_of_processors() {
 #[test]
 fn a_stopped_baseline_ends_at_once_and_says_what_it_lacks() {
     let day = Duration::from_secs(86_400);
-    let baseline = Baseline::measure(day, day, &AtomicBool::new(true));
+    let baseline = measure_baseline(day, day, &AtomicBool::new(true));
     assert_eq!(baseline.intervals, 0);
     assert!(baseline.cpu_mean_pct.reason().is_some());
     let json = serde_json::to_string(&baseline).unwrap();

@@ -1,6 +1,6 @@
 //! How recording ended.
 
-use dwell_host::SensorSummary;
+use dwell_events::host::SensorSummary;
 use serde::{Deserialize, Serialize};
 
 /// What recording found out that is in no raw stream: `raw/recorded.json`.

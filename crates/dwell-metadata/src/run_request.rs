@@ -2,7 +2,7 @@
 
 use dwell_events::ClockAnchor;
 use dwell_events::engine::Job;
-use dwell_host::{Baseline, HostFacts};
+use dwell_events::host::{Baseline, Host};
 use serde::{Deserialize, Serialize};
 
 use crate::{BuildOptions, ExperimentRun, Fallback, PageCache, UntracedRun};
@@ -49,7 +49,7 @@ pub struct RunRecord {
     /// What both clocks said at the start.
     pub clock: ClockAnchor,
     /// The machine.
-    pub host: HostFacts,
+    pub host: Host,
     /// What the machine did before the run; none if that was not looked at.
     #[serde(default)]
     pub baseline: Option<Baseline>,

@@ -1,8 +1,9 @@
 //! The record of a request, as of the moment when recording begins.
 
 use dwell_events::ClockAnchor;
+use dwell_events::host::Baseline;
 use dwell_events::server::without_secrets;
-use dwell_host::{Baseline, HostFacts};
+use dwell_host::read_host;
 use dwell_metadata::{PageCache, RunRecord, RunRequest};
 
 /// What is written before anything starts: the request without secrets, the clocks and the machine.
@@ -13,7 +14,7 @@ pub(crate) fn run_record(request: &RunRequest, baseline: Option<Baseline>, page_
     RunRecord {
         request,
         clock: clock_anchor(),
-        host: HostFacts::read(),
+        host: read_host(),
         baseline,
         page_cache,
         dwell_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use dwell_collectors::{CLIENT_LABEL, Recordings, Sampling, WORKER_LABEL, kv_events, rings};
 use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_events::host::{Baseline, SensorSummary};
 use dwell_files::{ensure_space, write_json_atomically};
-use dwell_host::{Baseline, Root, SensorSummary, SensorThread, release_freed_memory};
+use dwell_host::{Root, SensorThread, measure_baseline, release_freed_memory};
 use dwell_kv_events::KvEventsRecorder;
 use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
 use dwell_records::{Frame, Kind};
@@ -98,7 +99,7 @@ fn baseline(request: &RunRequest, interrupted: &AtomicBool) -> Result<Option<Bas
         return Ok(None);
     }
     let duration = Duration::from_millis(request.baseline_ms);
-    let baseline = Baseline::measure(duration, BASELINE_LOOKS_EVERY, interrupted);
+    let baseline = measure_baseline(duration, BASELINE_LOOKS_EVERY, interrupted);
     if interrupted.load(Ordering::Relaxed) { Err(RecordError::Interrupted) } else { Ok(Some(baseline)) }
 }
 

@@ -2,34 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{FrequencyLimits, Sensor};
 
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// Folder of the cpufreq policies.
 pub(crate) const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
 
-/// What the frequency may be. Over all processors: the lowest minimum and the highest maximum.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrequencyFacts {
-    /// Lowest that the hardware can do.
-    pub hardware_min_mhz: Sensor<u64>,
-    /// Highest that the hardware can do.
-    pub hardware_max_mhz: Sensor<u64>,
-    /// Lowest that is allowed.
-    pub scaling_min_mhz: Sensor<u64>,
-    /// Highest that is allowed.
-    pub scaling_max_mhz: Sensor<u64>,
-    /// Who chooses the frequency; several names if processors differ.
-    pub governor: Sensor<String>,
-    /// Who sets it.
-    pub driver: Sensor<String>,
-}
-
-pub(super) fn read(root: &Root) -> Sensor<FrequencyFacts> {
+pub(super) fn read(root: &Root) -> Sensor<FrequencyLimits> {
     let policies = root.numbered(POLICIES, "policy");
     if policies.is_empty() {
         return Sensor::not_available(format!("/{POLICIES} has no policy: no cpufreq driver is at work"));
@@ -45,7 +27,7 @@ pub(super) fn read(root: &Root) -> Sensor<FrequencyFacts> {
         let found = words(name).into_iter().collect::<Vec<_>>().join(", ");
         Sensor::from_option(Some(found).filter(|found| !found.is_empty()), format!("no policy tells {name}"))
     };
-    Sensor::Available(FrequencyFacts {
+    Sensor::Available(FrequencyLimits {
         hardware_min_mhz: mhz("cpuinfo_min_freq", u64::min),
         hardware_max_mhz: mhz("cpuinfo_max_freq", u64::max),
         scaling_min_mhz: mhz("scaling_min_freq", u64::min),

@@ -2,25 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Gpu, Sensor};
 
 use super::value_of;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const NVIDIA: &str = "proc/driver/nvidia";
 const DRM: &str = "sys/class/drm";
-
-/// One graphics processor.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpu {
-    /// Its name, or the maker's and the device's number where the driver gives none.
-    pub name: String,
-    /// Its own memory.
-    pub memory_bytes: Sensor<u64>,
-    /// The driver, with its version where it has one.
-    pub driver: Sensor<String>,
-}
 
 /// All that the drivers list.
 pub(crate) fn gpus(root: &Root) -> Sensor<Vec<Gpu>> {

@@ -3,31 +3,17 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{KernelSettings, Sensor};
 
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
 
-/// Settings of the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelSettings {
-    /// Which memory gets transparent huge pages: `always`, `madvise` or `never`.
-    pub transparent_huge_pages: Sensor<String>,
-    /// How much an ordinary user may measure; 2 is its own programs, 4 on some distributions nothing.
-    pub perf_event_paranoid: Sensor<i32>,
-    /// What is done against flaws of the processor, for those that it has.
-    pub mitigations: Sensor<BTreeMap<String, String>>,
-}
-
-impl KernelSettings {
-    pub(super) fn read(root: &Root) -> Self {
-        Self {
-            transparent_huge_pages: huge_page_mode(root),
-            perf_event_paranoid: perf_event_paranoid(root),
-            mitigations: mitigations(root),
-        }
+pub(super) fn settings(root: &Root) -> KernelSettings {
+    KernelSettings {
+        transparent_huge_pages: huge_page_mode(root),
+        perf_event_paranoid: perf_event_paranoid(root),
+        mitigations: mitigations(root),
     }
 }
 

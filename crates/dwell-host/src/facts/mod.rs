@@ -6,125 +6,54 @@ mod kernel;
 mod platform;
 mod topology;
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Host, HostMemory, Topology};
 use sha2::{Digest, Sha256};
 
 use crate::meminfo::Meminfo;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
-pub use frequency::FrequencyFacts;
 pub(crate) use frequency::POLICIES;
-pub use gpu::Gpu;
 pub(crate) use gpu::gpus;
-pub use kernel::KernelSettings;
 pub(crate) use kernel::perf_event_paranoid;
-pub use platform::{Container, PowerSource};
-pub use topology::{Cache, NumaNode, Topology};
 
 /// Hexadecimal digits of a machine's name.
 const MACHINE_ID_DIGITS: usize = 12;
 
-/// Facts about the machine; a fact that it does not give is missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostFacts {
-    /// Name of the processor.
-    pub cpu_model: Option<String>,
-    /// Processors that this process may use.
-    pub cpus: u32,
-    /// Memory of the machine.
-    pub memory_bytes: Option<u64>,
-    /// Size of a page.
-    pub page_bytes: u64,
-    /// Kernel release.
-    pub kernel: String,
-    /// Name of the distribution.
-    pub os: Option<String>,
-    /// Architecture.
-    pub architecture: String,
-    /// Tells machines apart without saying which they are: a hash of processor, memory, topology and host name.
-    #[serde(default)]
-    pub machine_id: String,
-    /// Sockets, cores, caches, NUMA nodes.
-    #[serde(default)]
-    pub topology: Sensor<Topology>,
-    /// Memory beyond its size.
-    #[serde(default)]
-    pub memory: MemoryFacts,
-    /// Graphics processors; an empty list if there are none.
-    #[serde(default)]
-    pub gpus: Sensor<Vec<Gpu>>,
-    /// Limits and rules of the processors' frequency.
-    #[serde(default)]
-    pub frequency: Sensor<FrequencyFacts>,
-    /// Whether processors may run above their nominal frequency.
-    #[serde(default)]
-    pub turbo: Sensor<bool>,
-    /// Mains or battery.
-    #[serde(default)]
-    pub power_source: Sensor<PowerSource>,
-    /// The container that this process is in.
-    #[serde(default)]
-    pub container: Sensor<Container>,
-    /// The hypervisor below; `none` on bare metal.
-    #[serde(default)]
-    pub virtual_machine: Sensor<String>,
-    /// Settings of the kernel that change what is measured.
-    #[serde(default)]
-    pub kernel_settings: KernelSettings,
-    /// Version of the C library that dwell was started with.
-    #[serde(default)]
-    pub glibc: Sensor<String>,
+/// Reads what this machine is.
+pub fn read_host() -> Host {
+    read_host_at(&Root::default())
 }
 
-/// Huge pages and swap.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryFacts {
-    /// Swap space.
-    pub swap_bytes: Sensor<u64>,
-    /// Huge pages set aside.
-    pub huge_pages: Sensor<u64>,
-    /// Size of one of them.
-    pub huge_page_bytes: Sensor<u64>,
-}
-
-impl HostFacts {
-    /// Reads the facts of this machine.
-    pub fn read() -> Self {
-        Self::read_at(&Root::default())
-    }
-
-    /// Reads the facts of a machine from a tree of its files. What only a running machine tells is this machine's:
-    /// the processors that may be used, the size of a page, the architecture.
-    pub fn read_at(root: &Root) -> Self {
-        let meminfo = Meminfo::read(root);
-        let cpu_model = cpu_model(root);
-        let memory_bytes = meminfo.bytes("MemTotal").available().copied();
-        let topology = topology::read(root);
-        Self {
-            machine_id: machine_id(root, cpu_model.as_deref(), memory_bytes, topology.available()),
-            cpu_model,
-            cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
-            memory_bytes,
-            page_bytes: rustix::param::page_size() as u64,
-            kernel: root.word("proc/sys/kernel/osrelease").unwrap_or_default(),
-            os: root.text("etc/os-release").ok().and_then(|text| value_of(&text, "PRETTY_NAME", '=')),
-            architecture: std::env::consts::ARCH.to_owned(),
-            topology,
-            memory: MemoryFacts {
-                swap_bytes: meminfo.bytes("SwapTotal"),
-                huge_pages: meminfo.count("HugePages_Total"),
-                huge_page_bytes: meminfo.bytes("Hugepagesize"),
-            },
-            gpus: gpus(root),
-            frequency: frequency::read(root),
-            turbo: frequency::turbo(root),
-            power_source: platform::power_source(root),
-            container: platform::container(root),
-            virtual_machine: platform::virtual_machine(root),
-            kernel_settings: KernelSettings::read(root),
-            glibc: kernel::glibc(root),
-        }
+/// Reads what a machine is from a tree of its files. What only a running machine tells is this machine's:
+/// the processors that may be used, the size of a page, the architecture.
+pub fn read_host_at(root: &Root) -> Host {
+    let meminfo = Meminfo::read(root);
+    let cpu_model = cpu_model(root);
+    let memory_bytes = meminfo.bytes("MemTotal").available().copied();
+    let topology = topology::read(root);
+    Host {
+        machine_id: machine_id(root, cpu_model.as_deref(), memory_bytes, topology.available()),
+        cpu_model,
+        cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+        memory_bytes,
+        page_bytes: rustix::param::page_size() as u64,
+        kernel: root.word("proc/sys/kernel/osrelease").unwrap_or_default(),
+        os: root.text("etc/os-release").ok().and_then(|text| value_of(&text, "PRETTY_NAME", '=')),
+        architecture: std::env::consts::ARCH.to_owned(),
+        topology,
+        memory: HostMemory {
+            swap_bytes: meminfo.bytes("SwapTotal"),
+            huge_pages: meminfo.count("HugePages_Total"),
+            huge_page_bytes: meminfo.bytes("Hugepagesize"),
+        },
+        gpus: gpus(root),
+        frequency: frequency::read(root),
+        turbo: frequency::turbo(root),
+        power_source: platform::power_source(root),
+        container: platform::container(root),
+        virtual_machine: platform::virtual_machine(root),
+        kernel_settings: kernel::settings(root),
+        glibc: kernel::glibc(root),
     }
 }
 

@@ -1,43 +1,12 @@
 //! What the machine stands on: mains or battery, container, hypervisor.
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Container, PowerSource, Sensor};
 
 use super::value_of;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const SUPPLIES: &str = "sys/class/power_supply";
 const DMI: &str = "sys/class/dmi/id";
-
-/// Where the power comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PowerSource {
-    /// Mains.
-    Ac,
-    /// Battery.
-    Battery,
-}
-
-/// What a process may be contained in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Container {
-    /// Nothing that leaves a mark.
-    None,
-    /// Docker.
-    Docker,
-    /// Podman.
-    Podman,
-    /// A Kubernetes pod.
-    Kubernetes,
-    /// LXC or Incus.
-    Lxc,
-    /// systemd-nspawn.
-    SystemdNspawn,
-    /// A container of another kind.
-    Other,
-}
 
 pub(super) fn power_source(root: &Root) -> Sensor<PowerSource> {
     let supplies = root.names(SUPPLIES);

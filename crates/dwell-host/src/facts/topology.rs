@@ -2,58 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Cache, NumaNode, Sensor, Topology};
 
 use crate::cpu_list;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
-
-/// How the processors are arranged; those that are switched off are not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Topology {
-    /// Packages.
-    pub sockets: u32,
-    /// Cores over all sockets.
-    pub cores: u32,
-    /// Hardware threads over all cores.
-    pub threads: u32,
-    /// Threads of one core, the most if cores differ.
-    pub threads_per_core: u32,
-    /// Caches, one entry for each sort.
-    pub caches: Vec<Cache>,
-    /// NUMA nodes; an empty list if the kernel knows none.
-    pub numa_nodes: Vec<NumaNode>,
-}
-
-/// One sort of cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
-    /// 1 is next to the core.
-    pub level: u32,
-    /// `Data`, `Instruction` or `Unified`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Size of one of them.
-    pub size_bytes: u64,
-    /// Threads that share one.
-    pub shared_by: u32,
-    /// How many there are.
-    pub instances: u32,
-}
-
-/// One NUMA node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NumaNode {
-    /// Number that the kernel gives it.
-    pub id: u32,
-    /// Its processors, like `0-3,8`; empty for memory alone.
-    pub cpus: String,
-    /// Its memory.
-    pub memory_bytes: Sensor<u64>,
-}
 
 pub(super) fn read(root: &Root) -> Sensor<Topology> {
     let cpus = root.numbered(CPUS, "cpu");

@@ -1,9 +1,10 @@
 //! Sensors: each is read once.
 
+use dwell_events::host::Sensor;
+
 use super::{Outcome, ProbeContext};
 use crate::facts::gpus;
 use crate::pressure::PressureWatch;
-use crate::sensor::Sensor;
 use crate::telemetry::{ENABLE_COMMAND, EnergyWatch, FrequencyWatch, TemperatureWatch, ThrottleWatch};
 
 /// Pressure stall information.

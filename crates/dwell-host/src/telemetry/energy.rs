@@ -1,24 +1,14 @@
 //! Energy, from the RAPL counters in powercap.
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::Energy;
 
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const POWERCAP: &str = "sys/class/powercap";
 
 /// Makes the counters readable for all users until the next start of the machine.
 pub(crate) const ENABLE_COMMAND: &str = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj";
-
-/// Energy that the processors used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Energy {
-    /// All packages: cores, caches, built-in graphics.
-    pub package_joules: Sensor<f64>,
-    /// Memory, where it is counted apart.
-    pub dram_joules: Sensor<f64>,
-}
 
 pub(crate) struct EnergyWatch {
     package: Result<Vec<Domain>, String>,

@@ -1,32 +1,14 @@
 //! Frequency of the processors.
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Frequency, Sensor};
 
 use super::range::Range;
 use crate::facts::POLICIES;
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 /// With more policies than this, some stand for all: reading one may have to wake a processor.
 const MOST_POLICIES: usize = 16;
-
-/// Frequency of the processors.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Frequency {
-    /// The files that were read, and how far they can be trusted.
-    pub source: String,
-    /// Mean over the processors at the begin.
-    pub start_mhz: f64,
-    /// Lowest of any processor in any sample.
-    pub min_mhz: f64,
-    /// Mean over processors and samples.
-    pub mean_mhz: f64,
-    /// Highest of any processor in any sample.
-    pub max_mhz: f64,
-    /// Mean over the processors at the end.
-    pub end_mhz: f64,
-}
 
 pub(crate) struct FrequencyWatch {
     state: Result<Watching, String>,

@@ -12,48 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use dwell_events::host::SensorSummary;
 use dwell_process::thread_cpu_ns;
-use serde::{Deserialize, Serialize};
 
 use crate::cpu_times::CpuWatch;
 use crate::error::HostError;
-use crate::pressure::{Pressure, PressureWatch};
+use crate::pressure::PressureWatch;
 use crate::root::Root;
-use crate::sensor::Sensor;
-
-pub use energy::Energy;
-pub use frequency::Frequency;
-pub use temperature::Temperature;
 
 pub(crate) use energy::{ENABLE_COMMAND, EnergyWatch};
 pub(crate) use frequency::FrequencyWatch;
 pub(crate) use temperature::TemperatureWatch;
 pub(crate) use throttle::ThrottleWatch;
-
-/// What the sensors said over a span of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SensorSummary {
-    /// How long was watched.
-    pub duration_s: f64,
-    /// How often was looked, at the begin and at the end too.
-    pub samples: u64,
-    /// Temperature of the processor package.
-    pub temperature: Sensor<Temperature>,
-    /// Frequency of the processors.
-    pub frequency: Sensor<Frequency>,
-    /// How often the processor slowed itself down because it was hot.
-    pub throttle_events: Sensor<u64>,
-    /// Energy that was used.
-    pub energy: Energy,
-    /// Use of all processors by everything on the machine; 100 is all of them busy.
-    pub cpu_pct: Sensor<f64>,
-    /// Share of the time of all processors that the hypervisor gave to others while they were wanted here.
-    pub steal_pct: Sensor<f64>,
-    /// Stalls over the whole time.
-    pub pressure: Pressure,
-    /// CPU time that the watching took, with finding and opening the files.
-    pub own_cpu_ns: u64,
-}
 
 /// Watches the sensors on a thread of its own. Dropped without [`SensorThread::stop`], it stops all the same.
 pub struct SensorThread {

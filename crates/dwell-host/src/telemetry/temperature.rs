@@ -1,29 +1,13 @@
 //! Temperature of the processor, from hwmon and thermal zones.
 
-use serde::{Deserialize, Serialize};
+use dwell_events::host::{Sensor, Temperature};
 
 use super::range::Range;
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const HWMON: &str = "sys/class/hwmon";
 const ZONES: &str = "sys/class/thermal";
-
-/// Temperature of the processor package; the hottest at each moment where there are several.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Temperature {
-    /// The sensors that were read.
-    pub source: String,
-    /// At the begin.
-    pub start_c: f64,
-    /// Mean of the samples.
-    pub mean_c: f64,
-    /// Hottest sample.
-    pub peak_c: f64,
-    /// At the end.
-    pub end_c: f64,
-}
 
 /// A file that holds thousandths of a degree.
 struct Spot {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use dwell_events::host::Sensor;
+
 use crate::kept_file::KeptFile;
 use crate::root::Root;
-use crate::sensor::Sensor;
 
 const CPUS: &str = "sys/devices/system/cpu";
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use dwell_host::{Sensor, Temperature};
+use dwell_events::host::{Sensor, Temperature};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
