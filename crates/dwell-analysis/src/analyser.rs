@@ -17,6 +17,7 @@ use crate::{AnalysisError, Basis, Definitions};
 
 /// What to compute, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Options {
     /// Whose definitions to follow.
     pub definitions: Definitions,

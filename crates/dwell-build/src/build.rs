@@ -5,23 +5,22 @@ use std::fs;
 use std::path::Path;
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
+use dwell_analysis::validity::ValidityClass;
 use dwell_analysis::{Analyser, MetricsReport, Options, RunView, ViewedRun};
 use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
-use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically, write_json_atomically};
+use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
-use dwell_store::{
-    Compression, ResultsManifest, RunDir, RunState, StoreError, TableWriter, open_table, write_manifest,
-};
+use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter, open_table};
 
-use crate::manifest_row::run_row;
 use crate::memory_report::{TokenMemory, memory_report};
-use crate::metadata::Metadata;
+use crate::metadata::run_metadata;
 use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
+use crate::seal::Seal;
 use crate::server_figures::ServerFiguresFile;
 use crate::summary::RunSummary;
 use crate::{BuildError, BuildListener};
@@ -38,6 +37,8 @@ pub struct BuiltRun {
     pub summary: RunSummary,
     /// Whether anything that should be there is missing.
     pub is_partial: bool,
+    /// Whether it was disturbed.
+    pub validity: ValidityClass,
 }
 
 /// What the caller adds to what was asked for when recording began.
@@ -97,17 +98,16 @@ fn build_and_seal(
     let memory = memory_report(&record, &labelled, &samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built { record: &record, facts, labelled: &labelled, samples: &samples, memory, kv_blocks };
-    let metadata = Metadata::of(run, &built, &metrics, &table_rows);
-    write_json_atomically(&run.metadata_json(), &metadata)?;
-    write_manifest(run)?;
     let is_partial = is_partial(&labelled);
-    if let Some(results) = results_of(run) {
-        ResultsManifest::open(results).record(&run_row(run, &metadata, &metrics))?;
+    let metadata = Seal {
+        metadata: run_metadata(run, &built, &metrics, &table_rows),
+        metrics: Some(&metrics),
+        state: if is_partial { RunState::Partial } else { RunState::Complete },
+        results: results_of(run),
     }
-    // Last, because a run in its final state is one that has a manifest and a row.
-    run.set_state(if is_partial { RunState::Partial } else { RunState::Complete })?;
+    .apply(run)?;
     let summary = RunSummary::of(run, &metadata, &metrics, &labelled);
-    Ok(BuiltRun { summary, is_partial })
+    Ok(BuiltRun { summary, is_partial, validity: metadata.validity_class() })
 }
 
 /// Whether anything that should be there is missing.

@@ -6,9 +6,9 @@ use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::ProcessSamples;
 use dwell_events::{RegionType, Severity};
 use dwell_label::Labelled;
-use dwell_metadata::{ObserverEffect, RunRecord};
+use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
 
-use crate::metadata::{Telemetry, is_traced};
+use crate::metadata::is_traced;
 
 /// What disturbed the run.
 pub(crate) fn validity(effect: &ObserverEffect, telemetry: &Telemetry, ignores_throttle: bool) -> Validity {

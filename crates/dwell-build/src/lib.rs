@@ -19,6 +19,7 @@ mod metadata;
 mod recover;
 mod relabel;
 mod run_loss;
+mod seal;
 mod server_figures;
 mod summary;
 
@@ -26,7 +27,6 @@ pub use build::{BuildSetup, BuiltRun, analyse_run, build_run};
 pub use error::BuildError;
 pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;
-pub use metadata::{CollectorFacts, Metadata, Telemetry};
 pub use recover::{ensure_unattended, recover_run};
 pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
 pub use summary::{RegionSummary, RunSummary};

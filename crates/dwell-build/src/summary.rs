@@ -7,15 +7,14 @@ use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
+use dwell_events::engine::TimeResolution;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerFacts;
 use dwell_label::Labelled;
-use dwell_metadata::{Generation, ObserverEffect};
+use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
 use dwell_process::own_peak_rss_bytes;
 use dwell_store::RunDir;
 use serde::Serialize;
-
-use crate::metadata::Metadata;
 
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
@@ -29,17 +28,17 @@ pub struct RunSummary {
     /// The runtime's description of the model.
     pub model: Option<String>,
     /// What ran it.
-    pub engine: &'static str,
+    pub engine: String,
     /// What a server said of itself.
     pub server: Option<ServerFacts>,
     /// `complete` or `partial`.
-    pub state: &'static str,
+    pub state: String,
     /// Tokens and speed.
     pub generation: Option<Generation>,
     /// Where the memory went, and what a token takes.
     pub memory: Option<MemoryReport>,
     /// How finely accesses are timed.
-    pub time_resolution: Option<&'static str>,
+    pub time_resolution: Option<TimeResolution>,
     /// Rows of the trace.
     pub accesses: u64,
     /// Rows of the trace whose memory is not attributed.
@@ -55,9 +54,9 @@ pub struct RunSummary {
     /// What watching cost.
     pub observer_effect: ObserverEffect,
     /// Whether the run counts, and what keeps it from being clean.
-    pub validity: Validity,
+    pub validity: Option<Validity>,
     /// Whether what was recorded is whole enough to be used.
-    pub quality: Quality,
+    pub quality: Option<Quality>,
     /// Highest resident memory of this process, the building of the tables included.
     pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
@@ -109,16 +108,16 @@ pub struct RegionSummary {
 }
 
 impl RunSummary {
-    pub(crate) fn of(run: &RunDir, metadata: &Metadata, metrics: &MetricsReport, labelled: &Labelled) -> Self {
+    pub(crate) fn of(run: &RunDir, metadata: &RunMetadata, metrics: &MetricsReport, labelled: &Labelled) -> Self {
         let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == "unknown");
         Self {
             run_dir: run.path().to_owned(),
             run_id: metadata.run_id.clone(),
             model_id: metadata.model_id.clone(),
             model: metadata.model.as_ref().map(|model| model.description.clone()),
-            engine: metadata.engine,
+            engine: metadata.engine.clone(),
             server: metadata.server.clone(),
-            state: metadata.state,
+            state: metadata.state.clone(),
             memory: metadata.memory.clone(),
             generation: metadata.generation,
             time_resolution: metadata.time_resolution,
@@ -128,7 +127,7 @@ impl RunSummary {
             window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
             definitions: metrics.definitions.name(),
             regions: RegionSummary::all(metrics),
-            observer_effect: metadata.observer_effect.clone(),
+            observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
             observer_peak_rss_bytes: own_peak_rss_bytes(),

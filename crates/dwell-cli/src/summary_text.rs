@@ -1,6 +1,7 @@
 //! The summary of a run, for people.
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
+use dwell_analysis::validity::ValidityClass;
 use dwell_build::{RegionSummary, RunSummary};
 use dwell_events::server::ServerFacts;
 use dwell_report::text::{bytes, count, or_dash, ratio, seconds, speed_line, table};
@@ -11,7 +12,7 @@ pub(crate) fn summary(run: &RunSummary) -> String {
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
     if let Some(server) = &run.server {
-        line("engine", engine_line(run.engine, server));
+        line("engine", engine_line(&run.engine, server));
     }
     if let Some(generation) = &run.generation {
         line("speed", speed_line(generation));
@@ -67,9 +68,10 @@ fn signed_bytes(value: i64) -> String {
 fn seen_line(run: &RunSummary) -> String {
     match run.time_resolution {
         Some(resolution) => format!(
-            "{} accesses over {}, timed by {resolution}, {} of them unknown",
+            "{} accesses over {}, timed by {}, {} of them unknown",
             count(run.accesses),
             seconds(run.window_s),
+            resolution.name(),
             count(run.unknown_accesses),
         ),
         None => {
@@ -110,9 +112,12 @@ fn observer_line(run: &RunSummary) -> String {
 
 /// Whether the run counts, and everything that keeps it from being clean.
 fn validity_line(run: &RunSummary) -> String {
-    let reasons: Vec<String> = run.validity.reasons.iter().map(ToString::to_string).collect();
+    let reasons = run.validity.iter().flat_map(|validity| &validity.reasons);
+    let reasons: Vec<String> = reasons.map(ToString::to_string).collect();
     let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    format!("{}{why}; quality {}", run.validity.class.name(), run.quality.status.name())
+    let class = run.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class);
+    let quality = run.quality.as_ref().map_or("unknown", |quality| quality.status.name());
+    format!("{}{why}; quality {quality}", class.name())
 }
 
 /// One line per region type.

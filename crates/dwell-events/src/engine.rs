@@ -255,6 +255,7 @@ pub enum StopReason {
 
 /// Facts about a loaded model and its context.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LoadedModel {
     /// llama.cpp's description, such as `llama 256M Q4_1`; its size classes are coarse.
     pub description: String,

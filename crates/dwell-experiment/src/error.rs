@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use dwell_build::BuildError;
 use dwell_events::Hint;
 use dwell_files::FileError;
+use dwell_metadata::MetadataError;
 use dwell_store::StoreError;
 
 /// Why an experiment could not be begun, or had to stop.
@@ -12,6 +13,10 @@ pub enum ExperimentError {
     /// Something could not be stored or read.
     #[error(transparent)]
     Store(#[from] StoreError),
+
+    /// The metadata of a run cannot be used.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
 
     /// Another process runs this experiment.
     #[error("this experiment is being run by another process: {dir:?}")]
@@ -78,6 +83,7 @@ impl Hint for ExperimentError {
     fn hints(&self) -> Vec<String> {
         match self {
             ExperimentError::Store(error) => error.hints(),
+            ExperimentError::Metadata(error) => error.hints(),
             ExperimentError::BeingRun { .. } => vec!["wait for it to end".to_owned()],
             ExperimentError::Changed { dir, .. } => vec![
                 format!("put back what `{}` holds to go on with it", dir.join("experiment.yaml").display()),

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use dwell_files::read_json;
-use dwell_metadata::{RecordingFacts, UntracedRun};
-use dwell_store::{RunDir, RunState, StoreError};
+use dwell_metadata::{RecordingFacts, RunMetadata, UntracedRun};
+use dwell_store::{RunDir, RunState};
+
+use crate::ExperimentError;
 
 /// What is there of a run.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,21 +48,14 @@ fn recorded_to_the_end(run: &RunDir) -> bool {
 }
 
 /// The speed of a run, from its metadata.
-pub(crate) fn speed_of(path: &Path, run_id: &str) -> Result<UntracedRun, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Speeds {
-        prompt_tokens_per_s: Option<f64>,
-        decode_tokens_per_s: Option<f64>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Metadata {
-        generation: Option<Speeds>,
-    }
-    let metadata: Metadata = read_json("reading the speed of a run", &path.join("metadata.json"))?;
-    let speeds = metadata.generation;
+pub(crate) fn speed_of(path: &Path, run_id: &str) -> Result<UntracedRun, ExperimentError> {
+    let run = RunDir::open(path)?;
+    let text = run.read_metadata_json()?;
+    let metadata = text.map(|text| RunMetadata::parse(&text, &run.metadata_json())).transpose()?;
+    let generation = metadata.and_then(|metadata| metadata.generation);
     Ok(UntracedRun {
         run_id: run_id.to_owned(),
-        prompt_tokens_per_s: speeds.as_ref().and_then(|speeds| speeds.prompt_tokens_per_s),
-        decode_tokens_per_s: speeds.and_then(|speeds| speeds.decode_tokens_per_s),
+        prompt_tokens_per_s: generation.and_then(|generation| generation.prompt_tokens_per_s),
+        decode_tokens_per_s: generation.and_then(|generation| generation.decode_tokens_per_s),
     })
 }

@@ -4,7 +4,8 @@ use dwell_events::{About, RunKind};
 use serde::{Deserialize, Serialize};
 
 /// The experiment that a run belongs to, and its place in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ExperimentRun {
     /// Identifies one execution of the experiment.
     pub id: String,

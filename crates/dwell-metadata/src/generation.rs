@@ -1,9 +1,10 @@
 //! Tokens and speed of a run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Tokens and speed.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Generation {
     /// Tokens of all prompts.
     pub prompt_tokens: u64,

@@ -1,7 +1,10 @@
 //! What is written about a run beside its tables.
 //!
 //! [`RunRecord`] (`raw/run.json`) is written before anything starts, [`RecordingFacts`] (`raw/recorded.json`) when
-//! recording ends: with the raw streams they are all that building a run needs.
+//! recording ends: with the raw streams they are all that building a run needs. [`RunMetadata`] (`metadata.json`) is
+//! written when the run is sealed and read by whatever reports on it.
+//!
+//! Types and their checks only: nothing here opens a file.
 
 #![forbid(unsafe_code)]
 
@@ -10,8 +13,11 @@ mod experiment_run;
 mod fallback;
 mod generation;
 mod observer_effect;
+mod origin;
 mod page_cache;
+mod reading;
 mod recording_facts;
+mod run_metadata;
 mod run_request;
 
 pub use build_options::{BuildOptions, DEFAULT_BINS};
@@ -19,6 +25,9 @@ pub use experiment_run::ExperimentRun;
 pub use fallback::Fallback;
 pub use generation::Generation;
 pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
+pub use origin::{ImportedFile, KvEventsImport, Relabelling};
 pub use page_cache::PageCache;
+pub use reading::MetadataError;
 pub use recording_facts::RecordingFacts;
+pub use run_metadata::{CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
 pub use run_request::{RunRecord, RunRequest};

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::Generation;
 
 /// CPU and memory of one process.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessCost {
     /// CPU time over the run.
     pub cpu_ns: Option<u64>,
@@ -22,7 +23,8 @@ pub struct ProcessCost {
 }
 
 /// What watching cost.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ObserverEffect {
     /// The process that runs the model.
     pub worker: ProcessCost,
@@ -50,7 +52,8 @@ pub struct UntracedRun {
 }
 
 /// Speed while recording, as a share of the speed without: 1 is no slow-down.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Slowdown {
     /// The run that was not recorded.
     pub untraced_run_id: String,

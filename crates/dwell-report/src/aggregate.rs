@@ -220,10 +220,12 @@ fn run_figures(runs: &[&RunFacts]) -> BTreeMap<String, Summary> {
     let figures: [(&str, Figure); 6] = [
         ("prompt_tokens_per_s", |run| run.metadata.generation?.prompt_tokens_per_s),
         ("decode_tokens_per_s", |run| run.metadata.generation?.decode_tokens_per_s),
-        ("worker_rss_peak_bytes", |run| run.metadata.observer_effect.worker.rss_peak_bytes.map(|bytes| bytes as f64)),
-        ("observer_cpu_mean_pct", |run| run.metadata.observer_effect.observer.cpu_mean_pct),
-        ("prompt_speed_share", |run| run.metadata.observer_effect.slowdown?.prompt_speed_share),
-        ("decode_speed_share", |run| run.metadata.observer_effect.slowdown?.decode_speed_share),
+        ("worker_rss_peak_bytes", |run| {
+            run.metadata.observer_effect.as_ref()?.worker.rss_peak_bytes.map(|bytes| bytes as f64)
+        }),
+        ("observer_cpu_mean_pct", |run| run.metadata.observer_effect.as_ref()?.observer.cpu_mean_pct),
+        ("prompt_speed_share", |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.prompt_speed_share),
+        ("decode_speed_share", |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.decode_speed_share),
     ];
     let summary = |figure: Figure| {
         let values: Vec<f64> = runs.iter().filter_map(|run| figure(run)).filter(|value| value.is_finite()).collect();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use dwell_metadata::kv_type_name;
 use serde::Serialize;
 
 use crate::ReportError;
@@ -10,7 +11,7 @@ use crate::compare_context::{ContextLine, context_lines};
 use crate::compare_figures::FIGURES;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 use crate::facts::RunFacts;
-use crate::group::{GroupKey, kv_type, telling_keys};
+use crate::group::{GroupKey, telling_keys};
 
 /// Reasons for which a run in a folder still counts here; they are stated. Memory is what it is on a busy machine too.
 const TAKEN_IN: [ExclusionReason; 2] = [ExclusionReason::QualityFail, ExclusionReason::Contaminated];
@@ -110,7 +111,7 @@ impl CompareKey {
         let server = metadata.server.as_ref();
         // Options were not given to a server that dwell did not start.
         let is_asked = server.is_none_or(|server| server.is_started_here);
-        let told = server.and_then(|server| kv_type(server.kv_type_k.as_deref(), server.kv_type_v.as_deref()));
+        let told = server.and_then(|server| kv_type_name(server.kv_type_k.as_deref(), server.kv_type_v.as_deref()));
         let setup = GroupKey::of(run);
         // Where slots take positions from a pool of another size, a sequence has a length all the same.
         let told_length = server.and_then(|server| server.context_positions().or(server.context_length.map(u64::from)));
@@ -242,7 +243,7 @@ fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunFacts>>) -> Vec<String
     let words = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
     let models: BTreeSet<&str> = groups.keys().map(|key| key.model_id.as_str()).collect();
     let runs = || groups.values().flatten();
-    let machines: BTreeSet<&str> = runs().filter_map(|run| run.metadata.host.cpu_model.as_deref()).collect();
+    let machines: BTreeSet<&str> = runs().filter_map(|run| run.metadata.cpu_model()).collect();
     let silent: BTreeSet<&str> =
         runs().filter(|run| run.metadata.memory.is_none()).map(|run| run.metadata.run_id.as_str()).collect();
     let mut warnings = Vec::new();

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
 use dwell_files::FileError;
+use dwell_metadata::MetadataError;
 use dwell_store::StoreError;
 
 /// Why runs could not be aggregated or published.
@@ -11,6 +12,10 @@ pub enum ReportError {
     /// Reading or writing a file failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+
+    /// The metadata of a run cannot be used.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
 
     /// A file of a run does not hold what it should.
     #[error("{action} found {found}: {path:?}")]
@@ -124,6 +129,7 @@ impl Hint for ReportError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Store(error) => error.hints(),
+            Self::Metadata(error) => error.hints(),
             Self::NothingToExport { .. } => {
                 vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
             }

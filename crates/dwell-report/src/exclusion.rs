@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use dwell_analysis::quality::QualityStatus;
 use dwell_analysis::validity::ValidityClass;
 use dwell_events::RunKind;
+use dwell_metadata::RunMetadata;
 use serde::Serialize;
 
 use crate::facts::RunFacts;
-use crate::metadata::RunMetadata;
 
 /// Why a run does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

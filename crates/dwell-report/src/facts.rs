@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_files::{FileError, TEXT_MAX_BYTES, read_json, read_text_at_most};
+use dwell_files::{TEXT_MAX_BYTES, read_text_at_most};
+use dwell_metadata::RunMetadata;
 use dwell_store::RunDir;
 
 use crate::ReportError;
-use crate::metadata::RunMetadata;
 
 /// State of a run without metadata: it is being recorded, or was killed.
 const UNFINISHED: &str = "unfinished";
@@ -55,7 +55,7 @@ impl RunFacts {
             ..RunMetadata::default()
         };
         let is_final = run.marker()?.is_none_or(|marker| marker.state.is_final());
-        let metadata = read_metadata(&run.metadata_json())?.filter(|_| is_final);
+        let metadata = read_metadata(run)?.filter(|_| is_final);
         let metrics = if metadata.is_some() { read_metrics(&run.metrics_csv())? } else { Vec::new() };
         Ok(Self { path: run.path().to_owned(), metadata: metadata.unwrap_or(unfinished), metrics })
     }
@@ -78,10 +78,9 @@ impl RunFacts {
 
     /// Whether the figures are those that the analysis would give with these options.
     pub fn is_computed_with(&self, options: &Options) -> bool {
-        let recorded = self.metadata.build.analysis.thresholds.clone();
-        let recorded = recorded.or_else(|| serde_json::to_value(SuitabilityThresholds::default()).ok());
-        self.definitions() == Some(options.definitions.name())
-            && recorded == serde_json::to_value(options.thresholds).ok()
+        let build = self.metadata.build.as_ref();
+        let thresholds = build.map_or_else(SuitabilityThresholds::default, |build| build.analysis.thresholds);
+        self.definitions() == Some(options.definitions.name()) && thresholds == options.thresholds
     }
 
     /// Every basis of the figures.
@@ -95,12 +94,10 @@ impl RunFacts {
     }
 }
 
-fn read_metadata(path: &Path) -> Result<Option<RunMetadata>, ReportError> {
-    match read_json("reading the metadata of a run", path) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(FileError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+/// What a run's `metadata.json` says; none if it has no such file.
+fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportError> {
+    let text = run.read_metadata_json()?;
+    Ok(text.map(|text| RunMetadata::parse(&text, &run.metadata_json())).transpose()?)
 }
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use dwell_events::server::StartKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -46,9 +45,9 @@ impl GroupKey {
             model_id: metadata.model_id.clone(),
             context_length: metadata.option_number("context_length"),
             batch_size: metadata.option_number("parallel"),
-            output_tokens: metadata.actions.iter().filter_map(|action| action["max_tokens"].as_u64()).max(),
-            kv_type: kv_type(metadata.option_text("kv_type_k"), metadata.option_text("kv_type_v")),
-            flash_attention: metadata.options.get("flash_attention").and_then(Value::as_bool),
+            output_tokens: metadata.most_output_tokens(),
+            kv_type: metadata.kv_type(),
+            flash_attention: metadata.option_flag("flash_attention"),
             threads: metadata.option_number("threads"),
             setup: setup(run),
         }
@@ -94,13 +93,6 @@ pub(crate) fn telling_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey> + Cl
     varying_keys(keys).into_iter().filter(|&place| place != SETUP || is_needed).collect()
 }
 
-pub(crate) fn kv_type(keys: Option<&str>, values: Option<&str>) -> Option<String> {
-    match (keys, values) {
-        (Some(keys), Some(values)) if keys != values => Some(format!("{keys}/{values}")),
-        (keys, values) => keys.or(values).map(str::to_owned),
-    }
-}
-
 /// Position of the fingerprint, the last.
 const SETUP: usize = GroupKey::COLUMNS.len() - 1;
 
@@ -117,9 +109,9 @@ fn setup(run: &RunFacts) -> String {
     });
     let setup = json!({
         "engine": metadata.engine,
-        "start": metadata.start.as_deref().unwrap_or(StartKind::AsFound.name()),
+        "start": metadata.start.unwrap_or_default(),
         "runtime": metadata.model.as_ref().map(|model| &model.runtime),
-        "cpu_model": metadata.host.cpu_model,
+        "cpu_model": metadata.cpu_model(),
         "options": options,
         "actions": actions,
         "definitions": run.definitions(),

@@ -19,7 +19,6 @@ mod export;
 mod facts;
 mod figures;
 mod group;
-pub mod metadata;
 pub mod numbers;
 mod summary_csv;
 pub mod text;

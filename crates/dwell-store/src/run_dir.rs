@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dwell_events::schema::Table;
-use dwell_files::FileError;
+use dwell_files::{FileError, TEXT_MAX_BYTES, read_at_most};
 
 use crate::results_tree::EXPERIMENTS_DIR;
 use crate::run_state::{RunMarker, RunState};
@@ -122,6 +122,16 @@ impl RunDir {
     /// `metadata.json`.
     pub fn metadata_json(&self) -> PathBuf {
         self.path.join(METADATA_FILE)
+    }
+
+    /// Content of `metadata.json`; `None` if there is no such file.
+    pub fn read_metadata_json(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.metadata_json();
+        match read_at_most(&path, TEXT_MAX_BYTES) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::from_io("reading the metadata of a run", &path, error)),
+        }
     }
 
     /// `manifest.json`.

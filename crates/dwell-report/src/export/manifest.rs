@@ -38,7 +38,7 @@ fn unfit(error: impl std::fmt::Display) -> ReportError {
 
 fn row_from_metadata(run: &RunFacts) -> ManifestRow {
     let (metadata, key) = (&run.metadata, GroupKey::of(run));
-    let generation = metadata.generation.unwrap_or_default();
+    let (generation, host) = (metadata.generation.as_ref(), metadata.host.as_ref());
     let narrow = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
     ManifestRow {
         run_id: metadata.run_id.clone(),
@@ -51,17 +51,17 @@ fn row_from_metadata(run: &RunFacts) -> ManifestRow {
         threads: narrow(key.threads),
         run_validity: metadata.validity_class().name().to_owned(),
         quality: metadata.quality.as_ref().map(|quality| quality.status.name().to_owned()).unwrap_or_default(),
-        avg_tok_per_s: generation.decode_tokens_per_s,
-        prompt_tok_per_s: generation.prompt_tokens_per_s,
-        total_output_tokens: generation.generated_tokens,
-        cpu_model: metadata.host.cpu_model.clone().unwrap_or_default(),
-        os: metadata.host.os.clone().unwrap_or_default(),
-        kernel: metadata.host.kernel.clone().unwrap_or_default(),
+        avg_tok_per_s: generation.and_then(|generation| generation.decode_tokens_per_s),
+        prompt_tok_per_s: generation.and_then(|generation| generation.prompt_tokens_per_s),
+        total_output_tokens: generation.map(|generation| generation.generated_tokens),
+        cpu_model: metadata.cpu_model().unwrap_or_default().to_owned(),
+        os: host.and_then(|host| host.os.clone()).unwrap_or_default(),
+        kernel: host.map(|host| host.kernel.clone()).unwrap_or_default(),
         recorded_at: metadata.started_at_utc.clone(),
         experiment: metadata.experiment.as_ref().map(|experiment| experiment.id.clone()).unwrap_or_default(),
         state: metadata.state.clone(),
         kind: metadata.kind().name().to_owned(),
-        observer_cpu_pct: metadata.observer_effect.observer.cpu_mean_pct,
+        observer_cpu_pct: metadata.observer_effect.as_ref().and_then(|effect| effect.observer.cpu_mean_pct),
         failure: metadata.failure.clone().unwrap_or_default(),
         ..ManifestRow::default()
     }

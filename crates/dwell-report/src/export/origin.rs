@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use dwell_events::host::Host;
+use dwell_metadata::ExperimentRun;
+
 use crate::facts::RunFacts;
-use crate::metadata::{Experiment, Host};
 use crate::numbers;
 
 /// What the runs of a dataset have come from; each fact once.
 #[derive(Default)]
 pub(super) struct Origin {
-    pub(super) experiments: Vec<Experiment>,
+    pub(super) experiments: Vec<ExperimentRun>,
     pub(super) models: BTreeSet<String>,
     pub(super) machines: BTreeSet<String>,
     pub(super) runtimes: BTreeSet<String>,
@@ -33,13 +35,13 @@ impl Origin {
                 origin.experiments.push(experiment.clone());
             }
             origin.models.insert(metadata.model_id.clone());
-            origin.machines.insert(machine(&metadata.host));
+            origin.machines.extend(metadata.host.as_ref().map(machine));
             origin.runtimes.extend(metadata.model.as_ref().map(|model| model.runtime.clone()));
             origin.dwell_versions.insert(metadata.dwell_version.clone());
             origin.tables.extend(
-                metadata.tables.iter().map(|(name, facts)| format!("`{name}`: {}, {}", facts.source, facts.basis)),
+                metadata.tables.iter().map(|(name, origin)| format!("`{name}`: {}, {}", origin.source, origin.basis)),
             );
-            let trace_rows = metadata.tables.get("trace").map_or(0, |facts| facts.rows);
+            let trace_rows = metadata.tables.get("trace").map_or(0, |origin| origin.rows);
             origin.trace_rows = origin.trace_rows.saturating_add(trace_rows);
             let day = metadata.started_at_utc.chars().take(10).collect::<String>();
             origin.days = Some(match origin.days {
@@ -75,7 +77,7 @@ impl Origin {
     }
 
     /// The first that an experiment states; an empty text states nothing.
-    pub(super) fn first_stated(&self, fact: fn(&Experiment) -> &String) -> Option<&str> {
+    pub(super) fn first_stated(&self, fact: fn(&ExperimentRun) -> &String) -> Option<&str> {
         self.experiments.iter().map(fact).map(String::as_str).find(|text| !text.trim().is_empty())
     }
 
@@ -92,11 +94,11 @@ pub(super) fn listed(texts: &BTreeSet<String>) -> String {
 fn machine(host: &Host) -> String {
     let facts = [
         host.cpu_model.clone(),
-        host.cpus.map(|cpus| format!("{cpus} processors")),
+        (host.cpus > 0).then(|| format!("{} processors", host.cpus)),
         host.memory_bytes.map(|size| format!("{} of memory", numbers::bytes(size))),
         host.os.clone(),
-        host.kernel.as_ref().map(|kernel| format!("kernel {kernel}")),
-        host.architecture.clone(),
+        (!host.kernel.is_empty()).then(|| format!("kernel {}", host.kernel)),
+        Some(host.architecture.clone()).filter(|name| !name.is_empty()),
     ];
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,271 @@
+//! `metadata.json`: what ran, where, how it was watched, and what to think of it.
+
+use std::collections::BTreeMap;
+
+use dwell_analysis::memory::MemoryReport;
+use dwell_analysis::quality::Quality;
+use dwell_analysis::validity::{Validity, ValidityClass};
+use dwell_events::engine::{LoadedModel, StopReason, TimeResolution};
+use dwell_events::host::{Baseline, Host, SensorSummary};
+use dwell_events::kv_blocks::KvBlocksReport;
+use dwell_events::server::{ServerFacts, StartKind};
+use dwell_events::{ClockAnchor, PhaseSpan, RequestSpan, RunKind};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    BuildOptions, ExperimentRun, Fallback, Generation, KvEventsImport, ObserverEffect, PageCache, Relabelling,
+    RunRequest,
+};
+
+/// Content of `metadata.json`. The same type is written and read.
+///
+/// A key that a file lacks is empty or `None`: runs of older versions, imported runs and runs of other programs say
+/// less. [`RunMetadata::parse`] checks the version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunMetadata {
+    /// Version of this file's structure.
+    pub metadata_schema_version: String,
+    /// The run.
+    pub run_id: String,
+    /// The model's name.
+    pub model_id: String,
+    /// `complete`, or `partial` if something that should be there is missing.
+    pub state: String,
+    /// When recording began.
+    pub started_at_utc: String,
+    /// When the run was imported; only imported runs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported_at_utc: Option<String>,
+    /// Version of dwell.
+    pub dwell_version: String,
+    /// Command line.
+    pub command_line: Vec<String>,
+    /// What both clocks said at the start; every other time is CLOCK_MONOTONIC.
+    pub clock: Option<ClockAnchor>,
+    /// The machine.
+    pub host: Option<Host>,
+    /// Name of the engine, or `imported`.
+    pub engine: String,
+    /// What a server said of itself.
+    pub server: Option<ServerFacts>,
+    /// Requests to a server.
+    pub requests: Vec<RequestSpan>,
+    /// In which state the model was to be when the run began.
+    pub start: Option<StartKind>,
+    /// How much of the model's file was in the page cache when the run began.
+    pub page_cache: Option<PageCache>,
+    /// What a server said of its KV blocks.
+    pub kv_blocks: Option<KvBlocksReport>,
+    /// Where the memory went, and what a token takes.
+    pub memory: Option<MemoryReport>,
+    /// Options of the engine, as written: each engine has its own.
+    pub options: BTreeMap<String, Value>,
+    /// What the engine was told to do, as written.
+    pub actions: Vec<Value>,
+    /// What was loaded; missing if loading failed.
+    pub model: Option<LoadedModel>,
+    /// Phases with their first and last moment.
+    pub phases: Vec<PhaseSpan>,
+    /// Tokens and speed; missing if the worker did not finish.
+    pub generation: Option<Generation>,
+    /// Why sequences ended.
+    pub stops: Vec<Stop>,
+    /// How each table was obtained, by the table's name.
+    pub tables: BTreeMap<String, TableOrigin>,
+    /// How finely accesses are timed.
+    pub time_resolution: Option<TimeResolution>,
+    /// The experiment that the run belongs to.
+    pub experiment: Option<ExperimentRun>,
+    /// Collectors that were used, and those that could not be.
+    pub collectors: CollectorUse,
+    /// What the machine did before the run and during it.
+    pub telemetry: Telemetry,
+    /// What watching cost.
+    pub observer_effect: Option<ObserverEffect>,
+    /// Whether the run was disturbed.
+    pub validity: Option<Validity>,
+    /// Whether what was recorded is whole enough to be used.
+    pub quality: Option<Quality>,
+    /// How tables and figures were made.
+    pub build: Option<BuildOptions>,
+    /// Distinct graphs.
+    pub graphs: u64,
+    /// Computations of graphs.
+    pub graph_computations: u64,
+    /// Why the worker failed, if it did.
+    pub failure: Option<String>,
+    /// Which recorded KV events the run was made from; only runs that `dwell import kv-events` made have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_events: Option<KvEventsImport>,
+    /// What was labelled anew; only relabelled runs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relabelled: Option<Relabelling>,
+}
+
+/// Collectors that were used, and those that could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CollectorUse {
+    /// Collectors that were used.
+    pub used: Vec<String>,
+    /// Collectors that were wanted and do not work here.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// What the machine did before the run and during it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Telemetry {
+    /// Before the run; none if that was not looked at.
+    pub baseline: Option<Baseline>,
+    /// During the run; none if the observer was killed.
+    pub sensors: Option<SensorSummary>,
+}
+
+/// Why a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// The sequence.
+    pub sequence: i32,
+    /// Why.
+    pub reason: StopReason,
+}
+
+/// How a table was obtained.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableOrigin {
+    /// Rows.
+    pub rows: u64,
+    /// How its figures were obtained.
+    pub basis: String,
+    /// Collector.
+    pub source: String,
+}
+
+impl Default for RunMetadata {
+    /// Knows nothing but the version.
+    fn default() -> Self {
+        Self {
+            metadata_schema_version: Self::VERSION.to_owned(),
+            run_id: String::new(),
+            model_id: String::new(),
+            state: String::new(),
+            started_at_utc: String::new(),
+            imported_at_utc: None,
+            dwell_version: String::new(),
+            command_line: Vec::new(),
+            clock: None,
+            host: None,
+            engine: String::new(),
+            server: None,
+            requests: Vec::new(),
+            start: None,
+            page_cache: None,
+            kv_blocks: None,
+            memory: None,
+            options: BTreeMap::new(),
+            actions: Vec::new(),
+            model: None,
+            phases: Vec::new(),
+            generation: None,
+            stops: Vec::new(),
+            tables: BTreeMap::new(),
+            time_resolution: None,
+            experiment: None,
+            collectors: CollectorUse::default(),
+            telemetry: Telemetry::default(),
+            observer_effect: None,
+            validity: None,
+            quality: None,
+            build: None,
+            graphs: 0,
+            graph_computations: 0,
+            failure: None,
+            kv_events: None,
+            relabelled: None,
+        }
+    }
+}
+
+impl RunMetadata {
+    /// Version that this program writes. It reads every version with the same major part.
+    pub const VERSION: &str = "1.3";
+
+    /// What is known of a run before it begins.
+    pub fn of_request(request: &RunRequest) -> Self {
+        Self {
+            model_id: request.model_id.clone(),
+            command_line: request.command_line.clone(),
+            engine: request.job.engine.name().to_owned(),
+            start: Some(request.job.server.start),
+            options: as_written(&request.job.options),
+            actions: as_written(&request.job.actions),
+            experiment: request.experiment.clone(),
+            build: Some(request.build.clone()),
+            ..Self::default()
+        }
+    }
+
+    /// What the run is for.
+    pub fn kind(&self) -> RunKind {
+        self.experiment.as_ref().map_or(RunKind::Single, |experiment| experiment.run_kind)
+    }
+
+    /// Whether the run was disturbed.
+    pub fn validity_class(&self) -> ValidityClass {
+        self.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class)
+    }
+
+    /// How many parameters the model has, if the runtime said.
+    pub fn model_parameters(&self) -> Option<u64> {
+        self.model.as_ref().map(|model| model.parameters).filter(|&parameters| parameters > 0)
+    }
+
+    /// Name of the processor.
+    pub fn cpu_model(&self) -> Option<&str> {
+        self.host.as_ref()?.cpu_model.as_deref()
+    }
+
+    /// A number among the options of the engine.
+    pub fn option_number(&self, name: &str) -> Option<u64> {
+        self.options.get(name).and_then(Value::as_u64)
+    }
+
+    /// A text among the options of the engine.
+    pub fn option_text(&self, name: &str) -> Option<&str> {
+        self.options.get(name).and_then(Value::as_str)
+    }
+
+    /// A switch among the options of the engine.
+    pub fn option_flag(&self, name: &str) -> Option<bool> {
+        self.options.get(name).and_then(Value::as_bool)
+    }
+
+    /// Type of keys and values in the KV cache; `k/v` if they differ.
+    pub fn kv_type(&self) -> Option<String> {
+        kv_type_name(self.option_text("kv_type_k"), self.option_text("kv_type_v"))
+    }
+
+    /// The most tokens that any action asks for.
+    pub fn most_output_tokens(&self) -> Option<u64> {
+        self.actions.iter().filter_map(|action| action["max_tokens"].as_u64()).max()
+    }
+}
+
+/// One name for the types of keys and values: `k/v` if they differ.
+pub fn kv_type_name(keys: Option<&str>, values: Option<&str>) -> Option<String> {
+    match (keys, values) {
+        (Some(keys), Some(values)) if keys != values => Some(format!("{keys}/{values}")),
+        (keys, values) => keys.or(values).map(str::to_owned),
+    }
+}
+
+/// A value as the file has it. It goes through text because an `f32` that becomes a [`Value`] directly gets digits that
+/// the text does not have: 0.7 would be 0.699999988079071.
+fn as_written<T: Serialize, W: DeserializeOwned + Default>(value: &T) -> W {
+    serde_json::to_string(value).and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
+}
