@@ -148,7 +148,7 @@ fn duties(table: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_table_of_crates_says_what_cargo_says() {
+fn the_documented_table_of_crates_says_what_cargo_says() {
     let packages = Packages::read();
     // The order and the duty of a crate are the page's; a new one comes last, with its description.
     let mut order = duties(&generated_part(PAGE, "crates"));

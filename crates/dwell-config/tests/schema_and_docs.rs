@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
+#[path = "../../../tests/generated.rs"]
+mod generated;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
@@ -10,8 +12,9 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{LEAST, experiment, refused, root, shipped};
+use common::{LEAST, experiment, refused, root};
 use dwell_config::{Key, Kind, json_schema, keys, prompt_keys};
+use generated::{check_generated, generated_parts, markdown_table};
 use serde_json::{Value, json};
 use skip::skip;
 
@@ -105,40 +108,36 @@ fn every_choice_of_every_key_is_accepted_and_no_other() {
     assert!(choices > 50);
 }
 
-/// Rows of the tables of a page whose first cell is a path, without their marks.
-fn documented(page: &str, keys: &[Key]) -> Vec<[String; 4]> {
-    let cells = |line: &str| {
-        let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-        <[String; 4]>::try_from(cells).ok()
-    };
-    let is_key = |row: &[String; 4]| row[0].starts_with('`') && (row[0].contains('.') || keys.len() < 10);
-    page.lines().filter(|line| line.starts_with('|')).filter_map(cells).filter(is_key).collect()
+/// The part of the documentation that a key is in: its section, and what belongs to a server apart.
+fn part(key: &Key) -> &'static str {
+    const SERVER: &str = "models[].server";
+    if key.path.starts_with(SERVER) { SERVER } else { key.path.split(['.', '[']).next().unwrap() }
 }
 
-fn rows(keys: &[Key], prefix: &str) -> Vec<[String; 4]> {
-    let row = |key: &Key| {
+fn table(keys: &[&Key], prefix: &str) -> String {
+    let row = |key: &&Key| {
         let path = key.path.strip_prefix(prefix).unwrap_or(key.path);
         [format!("`{path}`"), key.type_text(), key.default_text(), key.effect.to_owned()]
     };
-    keys.iter().map(row).collect()
-}
-
-fn table(rows: &[[String; 4]]) -> String {
-    rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect()
+    markdown_table(["key", "takes", "default", "effect"], keys.iter().map(row))
 }
 
 #[test]
 fn the_documentation_of_experiments_has_every_key_and_no_other() {
-    let page = shipped("docs/formats/experiment.md");
-    let wanted = rows(keys(), "");
-    assert!(documented(&page, keys()) == wanted, "docs/formats/experiment.md needs the rows\n{}", table(&wanted));
+    const PAGE: &str = "docs/formats/experiment.md";
+    let mut parts: Vec<&str> = keys().iter().map(part).collect();
+    parts.dedup();
+    assert_eq!(generated_parts(PAGE), parts.iter().map(|part| format!("keys of {part}")).collect::<Vec<_>>());
+    for name in parts {
+        let keys: Vec<&Key> = keys().iter().filter(|key| part(key) == name).collect();
+        check_generated(PAGE, &format!("keys of {name}"), &table(&keys, ""));
+    }
 }
 
 #[test]
 fn the_documentation_of_prompts_has_every_key_and_no_other() {
-    let page = shipped("docs/prompts.md");
-    let wanted = rows(prompt_keys(), "[].");
-    assert!(documented(&page, prompt_keys()) == wanted, "docs/prompts.md needs the rows\n{}", table(&wanted));
+    let keys: Vec<&Key> = prompt_keys().iter().collect();
+    check_generated("docs/prompts.md", "keys of a prompt", &table(&keys, "[]."));
 }
 
 #[test]

@@ -13,13 +13,13 @@ use super::{GenerationArgs, one_of};
 pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
-    /// Tensor stream to write.
+    /// Tensor stream to write; its folder must exist.
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     pub(crate) output: Option<PathBuf>,
     /// Groups (residual, attention, mlp, logits) and globs on the names that --list prints.
     #[arg(long, value_name = "GROUP|GLOB", num_args = 1.., value_delimiter = ',', default_value = "residual")]
     pub(crate) tensors: Vec<String>,
-    /// Of tensors that have a layer, those of these alone: `0,5-8`.
+    /// Tensors of these layers only, as in `0,5-8`; tensors without a layer are captured too. Default: all.
     #[arg(long, value_name = "LAYERS")]
     pub(crate) layers: Option<String>,
     /// Which steps: the prompt, decoded tokens, or both.
@@ -34,7 +34,7 @@ pub(crate) struct CaptureArgs {
     /// Compute the last layer and the logits for every position of the prompt, not for its last one alone.
     #[arg(long)]
     pub(crate) all_positions: bool,
-    /// How elements are stored: none, lz4, zstd[:LEVEL], float, bounded:KIND:FIGURE.
+    /// How elements are stored: none, lz4, zstd, zstd:1 to zstd:19, float, bounded:abs:X, :range:X, :mse:X, :nmse:X.
     #[arg(long, value_name = "CODEC", default_value = "float")]
     pub(crate) codec: String,
     /// What happens when tensors come faster than the disk takes them.
@@ -46,7 +46,7 @@ pub(crate) struct CaptureArgs {
     /// Tokens from one checkpoint to the next. Default: no checkpoints.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) checkpoint_every: Option<u64>,
-    /// Go on with a capture that was cut off, from its last checkpoint.
+    /// Resume a capture that was cut off from its last checkpoint; without one it begins.
     #[arg(long, conflicts_with = "force")]
     pub(crate) resume: bool,
     /// Replace the output if it exists.

@@ -22,7 +22,7 @@ pub(crate) struct ExportArgs {
     /// Title of the dataset. Default: the name of the experiment.
     #[arg(long)]
     pub(crate) title: Option<String>,
-    /// Export what the collectors wrote too.
+    /// Export raw/ too, from which everything else can be made again.
     #[arg(long)]
     pub(crate) with_raw: bool,
     /// Export every finished run, also those that do not count.

@@ -12,7 +12,7 @@ pub(crate) struct GenerationArgs {
     /// GGUF file, or the name of a model that `dwell model pull` or the server knows. Default: smollm2.
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) model: Option<PathBuf>,
-    /// Text to continue or to answer.
+    /// Text to continue or to answer. Default: a question about refrigerators.
     #[arg(long, conflicts_with = "prompt_file")]
     pub(crate) prompt: Option<String>,
     /// File with the prompt; `-` reads standard input.
@@ -21,10 +21,10 @@ pub(crate) struct GenerationArgs {
     /// Most tokens to generate, per sequence.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) max_tokens: u32,
-    /// Positions in the KV cache, over all sequences.
+    /// Positions in the KV cache, over all sequences; llama.cpp rounds up to 256.
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub(crate) context_length: u32,
-    /// Threads that compute. Default: one per processor.
+    /// Threads that compute prompts and tokens, 1 to 512. Default: one per processor.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
     /// Most tokens computed in one graph.
@@ -39,19 +39,19 @@ pub(crate) struct GenerationArgs {
     /// Type of the values, if it is to differ.
     #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name))]
     pub(crate) kv_type_v: Option<KvType>,
-    /// Compute attention as one fused operation.
+    /// Compute attention as one fused operation; quantised values need it.
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) flash_attention: Switch,
-    /// Map weights from the file rather than copying them.
+    /// Map weights from the file rather than reading them into memory.
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) mmap: Switch,
-    /// Let the engine rearrange weights at load for faster kernels.
+    /// Let the engine rearrange weights of some types at load for faster kernels.
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) repack: Switch,
     /// Give sliding-window layers a cache of the full context length.
     #[arg(long)]
     pub(crate) full_window_cache: bool,
-    /// Seed of the sampler.
+    /// Seed of the sampler; sequence n draws with seed + n.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u32,
     /// 0 always takes the likeliest token; higher values draw.

@@ -3,6 +3,8 @@
 mod capture;
 mod compare;
 mod doctor;
+#[cfg(test)]
+mod documentation;
 mod experiment;
 mod export;
 mod generation;

@@ -14,7 +14,7 @@ pub(crate) struct RelabelArgs {
     /// Directory to make; it must not exist.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// Rules file; without one, the rules that dwell comes with.
+    /// Rules file. Default: the rules that dwell comes with.
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
     /// What happens to accesses that nothing can label: they are kept as unknown, dropped and counted, or an error.

@@ -17,7 +17,7 @@ pub(crate) struct AnalyseArgs {
     /// Metrics to show; of several runs, those to aggregate. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Metric::NAMES, Metric::from_name))]
     pub(crate) metrics: Vec<Metric>,
-    /// Aggregate the runs of this experiment only.
+    /// Aggregate the runs of this experiment only, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
     /// Aggregate runs that do not count after all: failed, partial, warmup, untraced, quality_fail, contaminated.

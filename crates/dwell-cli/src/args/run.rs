@@ -100,16 +100,16 @@ pub(crate) struct RunArgs {
     /// Most tokens given to the engine at once.
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub(crate) batch_size: u32,
-    /// Sequences generated side by side from the same prompt.
+    /// Sequences generated side by side from the same prompt, 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) parallel: u32,
-    /// Let all sequences share one pool of KV cells.
+    /// Let all sequences share one pool of KV cells; else each has context length / parallel cells, rounded up to 256.
     #[arg(long)]
     pub(crate) kv_unified: bool,
-    /// When the context is full, drop its older half and go on.
+    /// When the context is full, drop its older half and go on instead of ending the generation.
     #[arg(long)]
     pub(crate) context_shift: bool,
-    /// Collectors to use.
+    /// Collectors to use; without tensor_ops there are no accesses, only tokens, and without process no memory samples.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tensor_ops,process")]
     pub(crate) collect: Vec<CollectorArg>,
     /// How finely accesses inside a step are timed.
@@ -118,13 +118,13 @@ pub(crate) struct RunArgs {
     /// Milliseconds between two process samples.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
-    /// Seconds for which the machine is watched before the run begins.
+    /// Seconds for which the machine is watched before the run begins; 0 leaves it out, and the validity unknown.
     #[arg(long, value_name = "SECS", default_value_t = 0.5)]
     pub(crate) baseline_secs: f64,
     /// Milliseconds between two looks at temperature and frequency.
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
     pub(crate) sensor_interval_ms: u64,
-    /// Run the same once more without recording, to tell how much recording slows it down.
+    /// First run the same without recording, as <RUN>-untraced, to tell how much recording slows it down.
     #[arg(long)]
     pub(crate) measure_slowdown: bool,
     #[command(flatten)]

@@ -20,19 +20,20 @@ pub(crate) struct ServerArgs {
     /// Further argument of that program; may be given several times.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
-    /// Process of a running server, where it cannot be found by its port.
+    /// Process of a running server. Default: found by its port.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
     /// The model's name on the server. Default: the only one, or that of the file.
     #[arg(long, value_name = "NAME")]
     pub(crate) model_name: Option<String>,
-    /// Ask for a text to be continued, or for a message to be answered. Default: as --chat-template says.
+    /// Ask for a text to be continued, or for a message to be answered. Default: chat if the model has a template and
+    /// --chat-template is not off.
     #[arg(long, value_parser = one_of(Api::NAMES, Api::from_name))]
     pub(crate) api: Option<Api>,
-    /// Environment variable that holds the key of the server's API.
+    /// Environment variable that holds the key of the server's API; the key is recorded nowhere.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
-    /// State of the model when the run begins: as it is found, not loaded and not in the page cache, or asked before.
+    /// State of the model when the run begins; cold: not loaded and not in the page cache, warm: it has answered once.
     #[arg(long, value_parser = one_of(StartKind::NAMES, StartKind::from_name), default_value = "as_found")]
     pub(crate) start: StartKind,
     /// Longest time for a server to be ready.
@@ -41,16 +42,16 @@ pub(crate) struct ServerArgs {
     /// ZeroMQ address at which vLLM or SGLang publishes what becomes of its KV blocks.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) kv_events: Option<String>,
-    /// ZeroMQ address that sends batches of them again.
+    /// ZeroMQ address that sends batches of KV events again.
     #[arg(long, value_name = "ADDRESS", requires = "kv_events")]
     pub(crate) kv_events_replay: Option<String>,
-    /// Topic of them. Default: all.
+    /// Topic of the KV events. Default: all.
     #[arg(long, value_name = "TOPIC", default_value = "", requires = "kv_events")]
     pub(crate) kv_events_topic: String,
     /// Keep the token ids of KV blocks rather than a salted hash of them.
     #[arg(long, requires = "kv_events")]
     pub(crate) keep_token_ids: bool,
-    /// Bytes of KV cache that one token takes, where neither a model file nor the server says it.
+    /// Bytes of KV cache that one token takes. Default: from the model file, or the server.
     #[arg(long, value_name = "BYTES")]
     pub(crate) kv_bytes_per_token: Option<u64>,
 }

@@ -27,10 +27,10 @@ pub(crate) struct WatchArgs {
     /// Label of the rows. Default: the name that was looked for, or that of the program.
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) label: Option<String>,
-    /// Time between two samples.
+    /// Seconds between two samples, at least 0.001.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = interval, default_value = "0.1")]
     pub(crate) interval: Duration,
-    /// Stop after this time. Default: when the processes have ended.
+    /// Seconds after which to stop. Default: when the processes have ended.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many samples.
