@@ -5,7 +5,8 @@
 #
 # A test that lacks a privilege or hardware appends `SKIPPED: <test name>: <reason>` to the file
 # named by DWELL_SKIP_LOG and returns. The test runner takes it for passed; it is counted as skipped
-# here, once per line, as are the tests marked #[ignore].
+# here, once per line, as are the tests marked #[ignore]. One that is ignored because it is the child process
+# of another test, `#[ignore = "child process of ..."]`, is no test and is not counted.
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -18,9 +19,53 @@ export DWELL_SKIP_LOG=$logs/skipped.txt
 # The preload library and the bench are no test's dependency, so cargo would not build them.
 cargo build --release --workspace "$@" || exit 1
 
-# All test programs run even after one has failed, so that the sum is of all of them.
-cargo test --release --workspace --no-fail-fast "$@" 2>&1 | tee "$logs/cargo-test.txt"
-status=${PIPESTATUS[0]}
+# Prints folder and program of each test program, those that take longest first, as far as an earlier run has shown.
+list_programs() {
+    python3 - "$logs/durations.txt" <<'PYTHON'
+import json, os, sys
+durations = {}
+if os.path.exists(sys.argv[1]):
+    with open(sys.argv[1]) as lines:
+        durations = {name: float(seconds) for seconds, name, *_ in (line.split() for line in lines)}
+programs = []
+for line in open(os.environ["MESSAGES"]):
+    message = json.loads(line)
+    if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+        folder = os.path.dirname(message["manifest_path"])
+        name = f"{os.path.basename(folder)}/{message['target']['name']}"
+        programs.append((-durations.get(name, 0.0), folder, name, message["executable"]))
+for _, folder, name, program in sorted(programs):
+    print(folder, name, program, sep="\0", end="\0")
+PYTHON
+}
+
+# Runs one test program where cargo would. What it says goes to a file of its own; one line tells how it ended.
+run_program() {
+    local folder=$1 name=$2 program=$3 begin=$EPOCHREALTIME status=0
+    local said=$logs/programs/${name//\//.}.txt
+    (cd "$folder" && "$program") >"$said" 2>&1 || status=$?
+    [ "$status" = 0 ] || printf 'FAILED: %s ended with exit status %s\n' "$name" "$status" >>"$said"
+    awk -v begin="$begin" -v end="$EPOCHREALTIME" -v name="$name" '
+        /^test result: |^FAILED: / { results = results "  " $0 }
+        END { printf "%.1f %s%s\n", end - begin, name, results }' "$said"
+}
+export -f run_program
+export logs MESSAGES=$logs/messages.json
+
+# Tests wait for other programs more than they compute: two test programs at a time take less than one after the
+# other. All of them run even after one has failed, so that the sum is of all of them.
+cargo test --release --workspace --no-run --message-format=json-render-diagnostics "$@" >"$MESSAGES" || exit 1
+rm -rf "$logs/programs"
+mkdir "$logs/programs"
+list_programs | xargs -0 -n 3 -P "${DWELL_TEST_PROGRAMS:-2}" bash -c 'run_program "$@"' run_program |
+    tee "$logs/durations.new"
+mv "$logs/durations.new" "$logs/durations.txt"
+grep -lZ '^FAILED: ' "$logs"/programs/*.txt | xargs -0 -r cat
+cat "$logs"/programs/*.txt >"$logs/cargo-test.txt"
+status=0
+! grep -q '^FAILED: ' "$logs/cargo-test.txt" || status=1
+cargo test --release --workspace --doc "$@" 2>&1 | tee -a "$logs/cargo-test.txt"
+[ "${PIPESTATUS[0]}" = 0 ] || status=1
 scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
 python_status=${PIPESTATUS[0]}
 
@@ -37,6 +82,7 @@ awk -v skips="$(grep -c '^SKIPPED:' <<<"$skips")" -v status="$status" -v python_
             if ($i == "ignored;") ignored += $(i - 1)
         }
     }
+    /^test .* \.\.\. ignored, child process of / { ignored-- }
     # 139 passed, 16 skipped in 48.70s
     /^[0-9]+ (passed|failed|skipped|errors?|deselected)(,.*)? in [0-9.]+s/ {
         gsub(/,/, "")

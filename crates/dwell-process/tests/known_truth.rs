@@ -27,6 +27,7 @@ fn assert_grew_by(what: &str, before: Option<u64>, after: Option<u64>, expected_
 }
 
 #[test]
+#[ignore = "child process of the other tests"]
 fn the_child_program() {
     child::run_if_asked();
 }

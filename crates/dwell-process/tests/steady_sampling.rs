@@ -16,6 +16,7 @@ use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
+#[ignore = "child process of the other tests"]
 fn the_child_program() {
     child::run_if_asked();
 }

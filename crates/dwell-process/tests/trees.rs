@@ -26,6 +26,7 @@ const LABEL: &str = "tree";
 const PROGRAM_BYTES: u64 = 8 * MIB;
 
 #[test]
+#[ignore = "child process of the other tests"]
 fn the_child_program() {
     child::run_if_asked();
 }

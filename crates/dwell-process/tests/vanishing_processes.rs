@@ -17,6 +17,7 @@ use dwell_process::{ProcessError, Sampler};
 use skip::skip;
 
 #[test]
+#[ignore = "child process of the other tests"]
 fn the_child_program() {
     child::run_if_asked();
 }

@@ -228,7 +228,7 @@ fn a_port_that_was_taken_meanwhile_is_replaced_by_another() {
 
 /// The driver that another test kills.
 #[test]
-#[ignore = "run by no_server_outlives_a_driver_that_is_killed in a process of its own"]
+#[ignore = "child process of no_server_outlives_a_driver_that_is_killed"]
 fn drives_until_it_is_killed() {
     let job: Job = serde_json::from_str(&std::env::var("TEST_JOB").unwrap()).unwrap();
     let place = Workplace::new();

@@ -52,7 +52,7 @@ fn capture(stream: TensorStream, first_step: u64, after_step: impl Fn(u64)) {
 }
 
 #[test]
-#[ignore = "the process that the test below kills"]
+#[ignore = "child process of the test below, which kills it"]
 fn captured_process() {
     let path = std::env::var_os(STREAM).unwrap();
     let path = Path::new(&path);

@@ -75,7 +75,7 @@ fn a_full_disk_keeps_what_was_flushed() {
 }
 
 #[test]
-#[ignore = "the process that the test below limits"]
+#[ignore = "child process of the test below, which limits it"]
 fn limited_process() {
     let path = std::env::var_os(STREAM).unwrap();
     let (error, flushed) = fill(Path::new(&path));

@@ -65,7 +65,7 @@ fn status_bytes(key: &str) -> u64 {
 }
 
 #[test]
-#[ignore = "the process that the tests below slow down"]
+#[ignore = "child process of the tests below, which slow it down"]
 fn slowed_process() {
     // Until the parent has put this process where it belongs.
     std::io::stdin().read_exact(&mut [0]).unwrap();

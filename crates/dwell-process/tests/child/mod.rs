@@ -34,7 +34,7 @@ impl Child {
 
     pub fn start_command(mut command: Command) -> Self {
         let mut process = command
-            .args(["--exact", "the_child_program", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "the_child_program", "--ignored", "--nocapture", "--test-threads=1"])
             .env(IS_CHILD, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
