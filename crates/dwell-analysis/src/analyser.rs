@@ -3,16 +3,17 @@
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use crate::collector::DwellCollector;
 use crate::definitions::RowOrder;
 use crate::frames::MrmTraceFrames;
+use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_rows;
-use crate::mrm_trace::MrmTraceCollector;
+use crate::mrm_trace::MrmTraceGatherer;
 use crate::reader::{Access, LifecycleBatch, TraceBatch};
 use crate::region_type::RegionTypeNames;
 use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
+use crate::totals::Totals;
 use crate::{AnalysisError, Basis, Definitions};
 
 /// What to compute, and how.
@@ -28,9 +29,9 @@ pub struct Options {
 }
 
 /// What gathers the rows.
-enum Collector {
-    Dwell(Box<DwellCollector>),
-    MrmTrace(Box<MrmTraceCollector>),
+enum Gathering {
+    Dwell(Box<Gatherer>),
+    MrmTrace(Box<MrmTraceGatherer>),
 }
 
 /// Computes the metrics of one run.
@@ -40,7 +41,7 @@ enum Collector {
 pub struct Analyser {
     options: Options,
     names: RegionTypeNames,
-    collector: Collector,
+    gathering: Gathering,
     window: Option<ObservationWindow>,
     basis: Basis,
     trace_rows: u64,
@@ -53,14 +54,14 @@ pub struct Analyser {
 impl Analyser {
     /// An analyser that has seen nothing.
     pub fn new(options: Options) -> Self {
-        let collector = match options.definitions {
-            Definitions::Dwell => Collector::Dwell(Box::default()),
-            Definitions::MrmTrace => Collector::MrmTrace(Box::default()),
+        let gathering = match options.definitions {
+            Definitions::Dwell => Gathering::Dwell(Box::default()),
+            Definitions::MrmTrace => Gathering::MrmTrace(Box::default()),
         };
         Self {
             options,
             names: RegionTypeNames::new(),
-            collector,
+            gathering,
             window: None,
             basis: Basis::Exact,
             trace_rows: 0,
@@ -99,9 +100,9 @@ impl Analyser {
         }
         let Some(batch) = LifecycleBatch::new(batch)? else { return Ok(()) };
         self.kv_lives += batch.rows() as u64;
-        if let Collector::Dwell(collector) = &mut self.collector {
-            collector.expect_kv_lives();
-            (0..batch.rows()).for_each(|row| collector.push_kv_life(&batch.life(row)));
+        if let Gathering::Dwell(gatherer) = &mut self.gathering {
+            gatherer.expect_kv_lives();
+            (0..batch.rows()).for_each(|row| gatherer.push_kv_life(&batch.life(row)));
         }
         Ok(())
     }
@@ -110,10 +111,10 @@ impl Analyser {
         self.trace_rows += 1;
         self.widen_window(access.timestamp_ns);
         let is_in_order = self.options.row_order == RowOrder::Ascending;
-        match &mut self.collector {
-            Collector::Dwell(collector) if is_in_order => collector.push(access),
-            Collector::Dwell(_) => {}
-            Collector::MrmTrace(collector) => collector.push(access, is_in_order),
+        match &mut self.gathering {
+            Gathering::Dwell(gatherer) if is_in_order => gatherer.push(access),
+            Gathering::Dwell(_) => {}
+            Gathering::MrmTrace(gatherer) => gatherer.push(access, is_in_order),
         }
     }
 
@@ -137,6 +138,32 @@ impl Analyser {
         }
     }
 
+    /// Takes over what another analyser was given: a part of the same trace that holds other bytes. A row that lies in
+    /// both parts is given to each with the bytes that are its.
+    ///
+    /// The report is then that on the whole trace, as far as [`crate::Merging`] of a column says: only figures that depend
+    /// on the order of rows in different parts, of locality and of the sampler, differ. With [`RowOrder::Any`] the rows of
+    /// all parts are put in order at the end, and nothing differs. No more rows may follow.
+    pub fn merge(&mut self, other: Analyser) -> Result<(), AnalysisError> {
+        if self.options != other.options {
+            return Err(AnalysisError::UnlikeParts { difference: "their options" });
+        }
+        match (&mut self.gathering, other.gathering) {
+            (Gathering::Dwell(gatherer), Gathering::Dwell(others)) => gatherer.merge(*others)?,
+            _ => return Err(AnalysisError::NotMergeable { definitions: self.options.definitions.name() }),
+        }
+        self.window = match (self.window, other.window) {
+            (Some(window), Some(others)) => Some(window.joined(&others)),
+            (window, others) => window.or(others),
+        };
+        self.basis = self.basis.max(other.basis);
+        self.trace_rows += other.trace_rows;
+        self.backward_rows += other.backward_rows;
+        self.kv_lives += other.kv_lives;
+        self.waiting.extend(other.waiting);
+        Ok(())
+    }
+
     /// The report on everything that was pushed; an empty one if nothing was.
     pub fn finish(mut self) -> MetricsReport {
         self.follow_waiting();
@@ -151,17 +178,15 @@ impl Analyser {
             region_types: Vec::new(),
             regions: Vec::new(),
             mrm_trace: None,
-            lives: Vec::new(),
+            totals: Totals::default(),
         };
-        match self.collector {
-            Collector::Dwell(collector) => {
-                let summarised = summarise(*collector, &self.options.thresholds, window_s);
-                report.region_types = summarised.region_types;
-                report.regions = summarised.regions;
-                report.lives = summarised.lives;
+        match self.gathering {
+            Gathering::Dwell(gatherer) => {
+                (report.totals, report.regions) = summarise(*gatherer, window_s);
+                report.region_types = report.totals.region_types(&self.options.thresholds);
             }
-            Collector::MrmTrace(collector) => {
-                let (regions, intervals_ns) = collector.finish(&self.names);
+            Gathering::MrmTrace(gatherer) => {
+                let (regions, intervals_ns) = gatherer.finish(&self.names);
                 let frames = MrmTraceFrames::new(regions, intervals_ns, &self.names, &self.options.thresholds);
                 report.region_types = mrm_rows::region_types(&frames, self.basis, window_s);
                 report.mrm_trace = Some(frames);
@@ -170,14 +195,14 @@ impl Analyser {
         report
     }
 
-    /// Gives the rows that came in any order to the collector by time.
+    /// Gives the rows that came in any order to the gatherer by time.
     fn follow_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by_key(|(place, access)| (access.timestamp_ns, *place));
         for (_, access) in &waiting {
-            match &mut self.collector {
-                Collector::Dwell(collector) => collector.push(access),
-                Collector::MrmTrace(collector) => collector.follow(access),
+            match &mut self.gathering {
+                Gathering::Dwell(gatherer) => gatherer.push(access),
+                Gathering::MrmTrace(gatherer) => gatherer.follow(access),
             }
         }
     }

@@ -6,11 +6,94 @@ const BUCKETS_PER_OCTAVE: u64 = 128;
 /// Values below this have a bucket of their own.
 const EXACT_BELOW: u64 = 2 * BUCKETS_PER_OCTAVE;
 
-#[derive(Clone, Copy, Debug)]
+/// A list of buckets becomes dense when at least one in this many places between its first and last is taken: it then
+/// takes at most twice the memory, and a value finds its bucket without a search.
+const DENSE_FROM_SHARE: usize = 3;
+
+/// A value so many places beyond a dense list makes it sparse again, so that outliers cost no memory.
+const FAR_PLACES: usize = 2 * BUCKETS_PER_OCTAVE as usize;
+
+/// Lists shorter than this stay as they are.
+const DENSE_FROM_BUCKETS: usize = 32;
+
+#[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    number: u16,
     weight: u64,
     weighted_sum: f64,
+}
+
+impl Bucket {
+    fn add(&mut self, other: Bucket) {
+        self.weight = self.weight.saturating_add(other.weight);
+        self.weighted_sum += other.weighted_sum;
+    }
+}
+
+/// The buckets that hold something, in the order of their values. Most regions fill a few of the 7,424 there are.
+#[derive(Clone, Debug)]
+enum Buckets {
+    /// Those that hold something, with their numbers.
+    Sparse(Vec<(u16, Bucket)>),
+    /// All from a number on, those that hold nothing too.
+    Dense { first: u16, buckets: Vec<Bucket> },
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self::Sparse(Vec::new())
+    }
+}
+
+impl Buckets {
+    fn add(&mut self, number: u16, added: Bucket) {
+        match self {
+            Self::Sparse(buckets) => {
+                let place = buckets.partition_point(|&(known, _)| known < number);
+                match buckets.get_mut(place) {
+                    Some((known, bucket)) if *known == number => bucket.add(added),
+                    _ => {
+                        buckets.insert(place, (number, added));
+                        self.grow_dense();
+                    }
+                }
+            }
+            Self::Dense { first, buckets } => {
+                let (from, to) = (number.min(*first), (number + 1).max(*first + buckets.len() as u16));
+                if usize::from(to - from) > buckets.len() + FAR_PLACES {
+                    *self = Self::Sparse(self.iter().collect());
+                    return self.add(number, added);
+                }
+                buckets.splice(0..0, std::iter::repeat_n(Bucket::default(), usize::from(*first - from)));
+                if usize::from(to - from) > buckets.len() {
+                    buckets.resize(usize::from(to - from), Bucket::default());
+                }
+                *first = from;
+                buckets[usize::from(number - from)].add(added);
+            }
+        }
+    }
+
+    fn grow_dense(&mut self) {
+        let Self::Sparse(buckets) = self else { return };
+        let (Some(&(first, _)), Some(&(last, _))) = (buckets.first(), buckets.last()) else { return };
+        let places = usize::from(last - first) + 1;
+        if buckets.len() < DENSE_FROM_BUCKETS || buckets.len() * DENSE_FROM_SHARE < places {
+            return;
+        }
+        let mut dense = vec![Bucket::default(); places];
+        buckets.iter().for_each(|&(number, bucket)| dense[usize::from(number - first)] = bucket);
+        *self = Self::Dense { first, buckets: dense };
+    }
+
+    /// The buckets that hold something, ascending.
+    fn iter(&self) -> impl Iterator<Item = (u16, Bucket)> + '_ {
+        let (sparse, dense): (&[(u16, Bucket)], _) = match self {
+            Self::Sparse(buckets) => (buckets, None),
+            Self::Dense { first, buckets } => (&[], Some((*first, buckets))),
+        };
+        let numbered = dense.into_iter().flat_map(|(first, buckets)| (first..).zip(buckets.iter().copied()));
+        sparse.iter().copied().chain(numbered.filter(|(_, bucket)| bucket.weight > 0))
+    }
 }
 
 /// Weighted values, gathered in logarithmic buckets.
@@ -19,11 +102,9 @@ struct Bucket {
 /// 1/128 of the value, and exact where all values of the bucket are equal. Mean and maximum are exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distribution {
-    /// In the order of their values. Most regions fill a few of the 7,424 there are.
-    buckets: Vec<Bucket>,
-    /// Where the last value went; the next often goes there too.
-    recent: usize,
-    largest: u64,
+    buckets: Buckets,
+    /// None without values.
+    largest: Option<u64>,
 }
 
 impl Distribution {
@@ -32,67 +113,53 @@ impl Distribution {
         if weight == 0 {
             return;
         }
-        self.largest = self.largest.max(value);
-        self.add_to_bucket(bucket_number(value), weight, value as f64 * weight as f64);
+        self.largest = self.largest.max(Some(value));
+        self.buckets.add(bucket_number(value), Bucket { weight, weighted_sum: value as f64 * weight as f64 });
     }
 
-    /// Adds all values of another distribution.
+    /// Adds all values of another distribution. Weights are exact; sums are, as long as they are below 2^53.
     pub(crate) fn merge(&mut self, other: &Distribution) {
         self.largest = self.largest.max(other.largest);
-        for bucket in &other.buckets {
-            self.add_to_bucket(bucket.number, bucket.weight, bucket.weighted_sum);
-        }
+        other.buckets.iter().for_each(|(number, bucket)| self.buckets.add(number, bucket));
     }
 
-    fn add_to_bucket(&mut self, number: u16, weight: u64, weighted_sum: f64) {
-        let place = match self.buckets.get(self.recent) {
-            Some(bucket) if bucket.number == number => self.recent,
-            _ => self.place_of(number),
-        };
-        let bucket = &mut self.buckets[place];
-        bucket.weight = bucket.weight.saturating_add(weight);
-        bucket.weighted_sum += weighted_sum;
-        self.recent = place;
-    }
-
-    fn place_of(&mut self, number: u16) -> usize {
-        let place = self.buckets.partition_point(|bucket| bucket.number < number);
-        if self.buckets.get(place).is_none_or(|bucket| bucket.number != number) {
-            self.buckets.insert(place, Bucket { number, weight: 0, weighted_sum: 0.0 });
-        }
-        place
+    fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.buckets.iter().map(|(_, bucket)| bucket)
     }
 
     pub(crate) fn weight(&self) -> u64 {
-        self.buckets.iter().fold(0, |total, bucket| total.saturating_add(bucket.weight))
+        self.buckets().fold(0, |total, bucket| total.saturating_add(bucket.weight))
     }
 
     /// The smallest value at or below which this share of the weight lies; none without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let wanted = share * self.weight() as f64;
         let mut reached = 0.0;
-        let holds_it = |bucket: &&Bucket| {
+        let mut last = None;
+        for bucket in self.buckets() {
+            last = Some(bucket);
             reached += bucket.weight as f64;
-            reached >= wanted
-        };
-        // Rounding may keep the sum just below the total.
-        let bucket = self.buckets.iter().find(holds_it).or(self.buckets.last())?;
-        Some(bucket.weighted_sum / bucket.weight as f64)
+            if reached >= wanted {
+                break;
+            }
+        }
+        // Rounding may keep the sum just below the total: then it is the last one.
+        last.map(|bucket| bucket.weighted_sum / bucket.weight as f64)
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        let sum: f64 = self.buckets.iter().map(|bucket| bucket.weighted_sum).sum();
-        self.largest_seen().map(|_| sum / self.weight() as f64)
+        let sum: f64 = self.buckets().map(|bucket| bucket.weighted_sum).sum();
+        self.largest.map(|_| sum / self.weight() as f64)
     }
 
     /// The mean value and the weight of each bucket, ascending.
     pub(crate) fn points(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.buckets.iter().map(|bucket| (bucket.weighted_sum / bucket.weight as f64, bucket.weight))
+        self.buckets().map(|bucket| (bucket.weighted_sum / bucket.weight as f64, bucket.weight))
     }
 
     /// The largest value; none without values.
     pub(crate) fn largest_seen(&self) -> Option<u64> {
-        (!self.buckets.is_empty()).then_some(self.largest)
+        self.largest
     }
 }
 
@@ -167,6 +234,21 @@ mod tests {
         assert_eq!(left.weight(), both.weight());
         assert_eq!(left.quantile(0.9), both.quantile(0.9));
         assert_eq!(left.largest_seen(), both.largest_seen());
+    }
+
+    #[test]
+    fn dense_and_sparse_buckets_give_the_same_figures() {
+        let values: Vec<u64> = (0..4_000u64).map(|index| 300 + index * index % 7_919 * 11).collect();
+        let mut dense = Distribution::default();
+        values.iter().for_each(|&value| dense.add(value, value % 5));
+        assert!(matches!(dense.buckets, Buckets::Dense { .. }));
+        let sparse = Distribution { buckets: Buckets::Sparse(dense.buckets.iter().collect()), largest: dense.largest };
+        assert_eq!(dense.points().collect::<Vec<_>>(), sparse.points().collect::<Vec<_>>());
+        assert_eq!((dense.weight(), dense.mean()), (sparse.weight(), sparse.mean()));
+        // A value below all others moves the first bucket.
+        dense.add(3, 7);
+        assert_eq!(dense.points().next(), Some((3.0, 7)));
+        assert_eq!(dense.points().skip(1).collect::<Vec<_>>(), sparse.points().collect::<Vec<_>>());
     }
 
     #[test]

@@ -51,6 +51,18 @@ pub enum AnalysisError {
         /// The most that are told apart.
         limit: usize,
     },
+    /// Two analysers do not hold parts of one trace.
+    #[error("merging parts of a trace found that they differ in {difference}")]
+    UnlikeParts {
+        /// What differs.
+        difference: &'static str,
+    },
+    /// The definitions compute figures from the order of all rows.
+    #[error("figures by the definitions of {definitions} cannot be merged from parts of a trace")]
+    NotMergeable {
+        /// Whose definitions.
+        definitions: &'static str,
+    },
     /// KV lives came when accesses of the KV cache may already have been followed byte by byte.
     #[error("kv_block_lifecycle was pushed after trace; it has to come first")]
     LifecycleAfterTrace,

@@ -1,8 +1,10 @@
 //! How many bytes lived how long.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
-use crate::csv::Csv;
+use crate::column::{Column, Getter, Merging, Unit, column, csv_text};
 use crate::metrics::NS_PER_S;
 use crate::region_type::RegionTypeName;
 use crate::table::MetricsReport;
@@ -19,6 +21,19 @@ pub struct HistogramRow {
     /// Bytes of the lives; a byte counts once for each of its lives.
     pub bytes: u64,
 }
+
+/// The columns of `retention_histogram.csv`, in order.
+#[rustfmt::skip]
+pub static HISTOGRAM_COLUMNS: [Column<HistogramRow>; 4] = [
+    column(0, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
+        "region type"),
+    column(1, "from_s", Unit::Seconds, Merging::Derived, Getter::Number(|row| Some(row.from_s)),
+        "shortest life of the bin"),
+    column(2, "to_s", Unit::Seconds, Merging::Derived, Getter::Number(|row| Some(row.to_s)),
+        "where the next bin begins; in the last bin the longest life"),
+    column(3, "bytes", Unit::Bytes, Merging::Derived, Getter::Integer(|row| Some(row.bytes)),
+        "bytes of the lives; a byte counts once for each life"),
+];
 
 /// Lives of one region type, gathered.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,21 +97,12 @@ impl MetricsReport {
 
     /// The same as CSV.
     pub fn retention_histogram_csv(&self, bins: usize) -> String {
-        let mut csv = Csv::new(&["region_type", "from_s", "to_s", "bytes"]);
-        for row in self.retention_histogram(bins) {
-            csv.line(&[
-                row.region_type.to_string(),
-                row.from_s.to_string(),
-                row.to_s.to_string(),
-                row.bytes.to_string(),
-            ]);
-        }
-        csv.text
+        csv_text(&HISTOGRAM_COLUMNS.each_ref(), &self.retention_histogram(bins))
     }
 
     fn gathered_lives(&self) -> Vec<GatheredLives> {
         match &self.mrm_trace {
-            None => self.lives.clone(),
+            None => self.totals.gathered_lives(),
             Some(frames) => self.region_types.iter().map(|row| frames.gathered_lives(&row.region_type)).collect(),
         }
     }

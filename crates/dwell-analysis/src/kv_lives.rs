@@ -3,9 +3,13 @@
 //! The bytes of one block of a transposed V cache are spread over as many places as it has values, so following
 //! them as ranges would take a range for each value.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use rustc_hash::FxHashMap;
+
 use crate::Basis;
 use crate::distribution::Distribution;
-use crate::hash::AddressMap;
 use crate::metrics::retention::{FinishedLife, LifeTally};
 use crate::metrics::write_once::StoredBytes;
 use crate::reader::BlockLife;
@@ -23,7 +27,7 @@ pub(crate) struct KvTensor {
     pub(crate) lowest_address: u64,
     pub(crate) basis: Basis,
     /// Size of the block at an address, and whether it was written more than once.
-    blocks: AddressMap<u64, (u64, bool)>,
+    blocks: FxHashMap<u64, (u64, bool)>,
 }
 
 impl KvTensor {
@@ -47,6 +51,18 @@ impl KvTensor {
         *is_rewritten |= was_known;
     }
 
+    fn merge(&mut self, other: KvTensor) {
+        self.lives.merge(&other.lives);
+        self.intervals_ns.merge(&other.intervals_ns);
+        self.lowest_address = self.lowest_address.min(other.lowest_address);
+        self.basis = self.basis.max(other.basis);
+        for (address, (bytes, is_rewritten)) in other.blocks {
+            let was_known = self.blocks.contains_key(&address);
+            let block = self.blocks.entry(address).or_default();
+            *block = (bytes.max(block.0), is_rewritten || block.1 || was_known);
+        }
+    }
+
     /// Bytes of the blocks, by how often they were written.
     pub(crate) fn stored_bytes(&self) -> StoredBytes {
         let mut stored = StoredBytes::default();
@@ -63,13 +79,24 @@ impl KvTensor {
 /// The blocks of the whole cache.
 #[derive(Default)]
 pub(crate) struct KvLives {
-    tensors: AddressMap<TensorKey, KvTensor>,
+    /// In the order of their keys, so that sums do not depend on a hash.
+    tensors: BTreeMap<TensorKey, KvTensor>,
 }
 
 impl KvLives {
     pub(crate) fn push(&mut self, life: &BlockLife) {
         let first = || KvTensor { lowest_address: u64::MAX, ..KvTensor::default() };
         self.tensors.entry(life.tensor).or_insert_with(first).add(life);
+    }
+
+    /// Adds the blocks of another part of the run.
+    pub(crate) fn merge(&mut self, other: KvLives) {
+        for (key, tensor) in other.tensors {
+            match self.tensors.entry(key) {
+                Entry::Vacant(entry) => drop(entry.insert(tensor)),
+                Entry::Occupied(mut entry) => entry.get_mut().merge(tensor),
+            }
+        }
     }
 
     pub(crate) fn tensors(&self) -> impl Iterator<Item = &KvTensor> {

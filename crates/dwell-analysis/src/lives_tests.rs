@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -7,17 +9,22 @@ use super::*;
 struct Heard {
     ended: Vec<(u64, Option<u64>, u32, u32, bool)>,
     intervals_ns: Vec<u64>,
+    first_bytes: u64,
     new_bytes: u64,
 }
 
 impl LifeSink for Heard {
-    fn life_ended(&mut self, life: &Life, bytes: u64) {
+    fn life_ended(&mut self, life: &Life, (start, end): ByteRange) {
         let ended = (life.begin_ns, life.retention_ns(), life.loads, life.region, life.is_inferred);
-        (0..bytes).for_each(|_| self.ended.push(ended));
+        (start..end).for_each(|_| self.ended.push(ended));
     }
 
-    fn touched_again(&mut self, interval_ns: u64, bytes: u64) {
-        (0..bytes).for_each(|_| self.intervals_ns.push(interval_ns));
+    fn touched_first(&mut self, (start, end): ByteRange) {
+        self.first_bytes += end - start;
+    }
+
+    fn touched_again(&mut self, _: &Life, interval_ns: u64, (start, end): ByteRange) {
+        (start..end).for_each(|_| self.intervals_ns.push(interval_ns));
     }
 
     fn new_in_window(&mut self, bytes: u64) {
@@ -35,43 +42,56 @@ impl Heard {
 
 /// The same, a byte at a time and without any cleverness.
 #[derive(Default)]
-struct NaiveMap(BTreeMap<u64, Life>);
+struct NaiveMap {
+    lives: BTreeMap<u64, Life>,
+    /// How often a region stored a byte.
+    stores: BTreeMap<(u64, u32), u32>,
+}
 
 impl NaiveMap {
-    fn touch(&mut self, is_store: bool, (start, end): ByteRange, touch: Touch, heard: &mut Heard) {
+    fn visit(&mut self, is_store: bool, (start, end): ByteRange, visit: Visit, heard: &mut Heard) {
         for byte in start..end {
-            let known = self.0.get(&byte).copied();
-            if let Some(life) = known {
-                heard.touched_again(touch.now_ns.saturating_sub(life.last_access_ns), 1);
+            let known = self.lives.get(&byte).copied();
+            match known {
+                Some(life) => {
+                    let interval_ns = visit.now_ns.saturating_sub(life.last_access_ns);
+                    heard.touched_again(&life, interval_ns, (byte, byte + 1));
+                }
+                None => heard.touched_first((byte, byte + 1)),
             }
-            if touch.window != 0 && known.is_none_or(|life| life.window != touch.window) {
+            if visit.window != 0 && known.is_none_or(|life| life.window != visit.window) {
                 heard.new_in_window(1);
             }
-            let first = Life {
-                begin_ns: touch.now_ns,
-                last_load_ns: touch.now_ns,
-                last_access_ns: touch.now_ns,
-                loads: u32::from(!is_store),
-                region: touch.region,
-                window: touch.window,
-                is_inferred: !is_store,
-            };
-            let next = match known {
-                Some(life) if is_store => {
-                    heard.life_ended(&life, 1);
-                    first
-                }
-                Some(life) => Life {
-                    last_load_ns: life.last_load_ns.max(touch.now_ns),
-                    last_access_ns: life.last_access_ns.max(touch.now_ns),
-                    loads: life.loads + 1,
-                    window: if touch.window == 0 { life.window } else { touch.window },
-                    ..life
-                },
-                None => first,
-            };
-            self.0.insert(byte, next);
+            if let Some(life) = known.filter(|_| is_store) {
+                heard.life_ended(&life, (byte, byte + 1));
+            }
+            *self.stores.entry((byte, visit.region)).or_default() += u32::from(is_store);
+            self.lives.insert(byte, next_life(known, is_store, visit));
         }
+    }
+}
+
+fn next_life(known: Option<Life>, is_store: bool, visit: Visit) -> Life {
+    match known {
+        Some(life) if !is_store => Life {
+            last_load_ns: life.last_load_ns.max(visit.now_ns),
+            last_access_ns: life.last_access_ns.max(visit.now_ns),
+            loads: life.loads + 1,
+            last_region: visit.region,
+            window: if visit.window == 0 { life.window } else { visit.window },
+            ..life
+        },
+        _ => Life {
+            begin_ns: visit.now_ns,
+            last_load_ns: visit.now_ns,
+            last_access_ns: visit.now_ns,
+            loads: u32::from(!is_store),
+            region: visit.region,
+            last_region: visit.region,
+            window: visit.window,
+            is_inferred: !is_store,
+            is_rewrite: false,
+        },
     }
 }
 
@@ -86,6 +106,22 @@ fn bytes_of(map: &LifeMap) -> BTreeMap<u64, Life> {
     map.segments.iter().flat_map(|(&start, segment)| (start..segment.end).map(|byte| (byte, segment.life))).collect()
 }
 
+/// What the map says of each byte, with what it may have forgotten taken from the truth after that was checked.
+fn checked_bytes(map: &LifeMap, naive: &NaiveMap) -> BTreeMap<u64, Life> {
+    let mut bytes = bytes_of(map);
+    for (byte, life) in &mut bytes {
+        let truth = naive.lives[byte];
+        if life.is_rewrite {
+            assert!(naive.stores[&(*byte, life.region)] > 1, "no second store of {byte} by {}", life.region);
+        }
+        if life.last_region == Life::SEVERAL_REGIONS {
+            life.last_region = truth.last_region;
+        }
+        life.is_rewrite = truth.is_rewrite;
+    }
+    bytes
+}
+
 proptest! {
     #[test]
     fn ranges_hear_and_know_the_same_as_single_bytes(operations in prop::collection::vec(operation(), 0..60)) {
@@ -93,24 +129,48 @@ proptest! {
         let (mut heard, mut heard_by_byte) = (Heard::default(), Heard::default());
         for (is_store, start, size, now_ns, region, window) in operations {
             let range = (start, start + size);
-            let touch = Touch { now_ns, region, window };
+            let visit = Visit { now_ns, region, window };
             if is_store {
-                map.store(range, touch, &mut heard);
+                map.store(range, visit, &mut heard);
             } else {
-                map.load(range, touch, &mut heard);
+                map.load(range, visit, &mut heard);
             }
-            naive.touch(is_store, range, touch, &mut heard_by_byte);
-            prop_assert_eq!(&bytes_of(&map), &naive.0);
+            naive.visit(is_store, range, visit, &mut heard_by_byte);
+            prop_assert_eq!(&checked_bytes(&map, &naive), &naive.lives);
             let ends: Vec<_> = map.segments.iter().map(|(&start, segment)| (start, segment.end)).collect();
             prop_assert!(ends.iter().all(|(start, end)| start < end));
             prop_assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         }
         prop_assert_eq!(heard.sorted(), heard_by_byte.sorted());
     }
+
+    #[test]
+    fn two_maps_of_disjoint_bytes_merge_to_the_map_of_all(
+        operations in prop::collection::vec(operation(), 0..60),
+        cut in 0u64..64,
+    ) {
+        let mut whole = LifeMap::default();
+        let mut parts = [LifeMap::default(), LifeMap::default()];
+        for (is_store, start, size, now_ns, region, window) in operations {
+            let (end, visit) = (start + size, Visit { now_ns, region, window });
+            let follow = |map: &mut LifeMap, range: ByteRange| match is_store {
+                true => map.store(range, visit, &mut ()),
+                false => map.load(range, visit, &mut ()),
+            };
+            follow(&mut whole, (start, end));
+            follow(&mut parts[0], (start, end.min(cut)));
+            follow(&mut parts[1], (start.max(cut), end));
+        }
+        let [mut merged, other] = parts;
+        merged.merge(other, |region| region);
+        let forgotten = |life: Life| Life { last_region: 0, is_rewrite: false, ..life };
+        let histories = |map: &LifeMap| bytes_of(map).into_iter().map(|(byte, life)| (byte, forgotten(life))).collect::<Vec<_>>();
+        prop_assert_eq!(histories(&merged), histories(&whole));
+    }
 }
 
-fn at(now_ns: u64) -> Touch {
-    Touch { now_ns, region: 0, window: 0 }
+fn at(now_ns: u64) -> Visit {
+    Visit { now_ns, region: 0, window: 0 }
 }
 
 #[test]
@@ -141,17 +201,36 @@ fn rows_of_one_operation_become_one_range() {
 #[test]
 fn ranges_at_the_end_of_the_address_space_are_followed() {
     let (mut map, mut heard) = (LifeMap::default(), Heard::default());
-    map.store((0, u64::MAX), at(1), &mut Ignore);
+    map.store((0, u64::MAX), at(1), &mut ());
     map.load((u64::MAX - 4, u64::MAX), at(3), &mut heard);
     map.store((u64::MAX - 4, u64::MAX), at(9), &mut heard);
     assert_eq!(heard.ended, vec![(1, Some(2), 1, 0, false); 4]);
-    assert_eq!(map.open_lives().map(|(_, bytes)| bytes).sum::<u64>(), u64::MAX);
+    let mut open = OpenBytes::default();
+    map.close(&mut open);
+    assert_eq!(open.0, u64::MAX);
 }
 
-struct Ignore;
+/// Bytes of lives that nothing ended.
+#[derive(Default)]
+struct OpenBytes(u64);
 
-impl LifeSink for Ignore {
-    fn life_ended(&mut self, _: &Life, _: u64) {}
-    fn touched_again(&mut self, _: u64, _: u64) {}
-    fn new_in_window(&mut self, _: u64) {}
+impl LifeSink for OpenBytes {
+    fn life_left_open(&mut self, _: &Life, (start, end): ByteRange) {
+        self.0 += end - start;
+    }
+}
+
+#[test]
+fn a_second_store_by_the_same_region_is_a_rewrite() {
+    let mut map = LifeMap::default();
+    let by = |region, now_ns| Visit { now_ns, region, window: 0 };
+    let is_rewrite = |map: &LifeMap| map.segments.values().map(|segment| segment.life.is_rewrite).collect::<Vec<_>>();
+    map.store((0, 8), by(1, 1), &mut ());
+    assert_eq!(is_rewrite(&map), [false]);
+    map.store((0, 8), by(1, 2), &mut ());
+    assert_eq!(is_rewrite(&map), [true]);
+    map.store((0, 8), by(2, 3), &mut ());
+    assert_eq!(is_rewrite(&map), [false]);
+    map.store((0, 16), by(2, 4), &mut ());
+    assert_eq!(is_rewrite(&map), [false], "only half of the bytes were stored before");
 }

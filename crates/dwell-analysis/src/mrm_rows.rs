@@ -1,7 +1,7 @@
 //! The tables of mrm-trace as rows of the report, so that both definitions can be read the same way.
 
-use crate::Basis;
 use crate::frames::MrmTraceFrames;
+use crate::metrics::RegionTypeRow;
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
 use crate::metrics::read_frequency::{self, ReadFrequency};
@@ -9,7 +9,8 @@ use crate::metrics::retention::{MrmRetentionSummary, Retention};
 use crate::metrics::suitability::{Suitability, SuitabilityClass};
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::{self, WriteOnce};
-use crate::table::{RegionRow, RegionTypeRow};
+use crate::table::RegionFigures;
+use crate::{Basis, Definitions};
 
 /// One row per region type.
 pub(crate) fn region_types(frames: &MrmTraceFrames, basis: Basis, window_s: f64) -> Vec<RegionTypeRow> {
@@ -24,8 +25,6 @@ fn region_type(frames: &MrmTraceFrames, summary: &MrmRetentionSummary, basis: Ba
     let interval = frames.iai.iter().find(|row| row.region_type == *name);
     let class = frames.suitability.iter().find(|row| row.region_type == *name).map(|row| row.suitability);
     RegionTypeRow {
-        region_type: name.clone(),
-        n_regions: summary.n_regions,
         retention: Retention {
             basis,
             p50_s: Some(summary.retention_p50_s),
@@ -67,16 +66,17 @@ fn region_type(frames: &MrmTraceFrames, summary: &MrmRetentionSummary, basis: Ba
             window_s,
             is_window_limited: false,
         },
+        ..RegionTypeRow::empty(name.clone(), summary.n_regions, Definitions::MrmTrace)
     }
 }
 
 /// One row per region.
-pub(crate) fn regions(frames: &MrmTraceFrames, basis: Basis) -> Vec<RegionRow> {
+pub(crate) fn regions(frames: &MrmTraceFrames, basis: Basis) -> Vec<RegionFigures> {
     let mut stored = frames.write_once.iter().peekable();
     let by_region = frames.retention_per_region.iter().zip(&frames.read_freq).zip(&frames.working_set_per_region);
     by_region
         .zip(&frames.locality_per_region)
-        .map(|(((retention, frequency), working_set), locality)| RegionRow {
+        .map(|(((retention, frequency), working_set), locality)| RegionFigures {
             region_id: retention.region_id,
             region_type: retention.region_type.clone(),
             first_seen_ns: None,

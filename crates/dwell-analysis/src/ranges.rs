@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 
 /// First byte and one past the last.
-pub(crate) type ByteRange = (u64, u64);
+pub type ByteRange = (u64, u64);
 
 /// A set of bytes that grows; touching ranges become one.
 #[derive(Debug, Default)]
@@ -48,60 +48,10 @@ impl RangeSet {
         self.recent.0 <= start && end <= self.recent.1
     }
 
-    /// Whether all bytes of the range are in the set.
-    pub(crate) fn covers(&self, (start, end): ByteRange) -> bool {
-        self.recent_covers((start, end))
-            || self.ranges.range(..=start).next_back().is_some_and(|(_, &known_end)| end <= known_end)
-    }
-
-    /// The parts of a range that are in the set.
-    pub(crate) fn overlaps(&self, (start, end): ByteRange) -> Vec<ByteRange> {
-        let before = self.ranges.range(..=start).next_back().into_iter();
-        let within = self.ranges.range((Excluded(start), Excluded(end)));
-        let clip = |(&known_start, &known_end): (&u64, &u64)| (known_start.max(start), known_end.min(end));
-        before.chain(within).map(clip).filter(|(from, to)| from < to).collect()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
-        self.ranges.iter().map(|(&start, &end)| (start, end))
-    }
-
-    pub(crate) fn byte_count(&self) -> u64 {
-        self.iter().map(|(start, end)| end - start).sum()
-    }
-
     /// Forgets every byte.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.recent = (0, 0);
-    }
-}
-
-/// What was done to the bytes of one region.
-#[derive(Debug, Default)]
-pub(crate) struct Footprint {
-    /// Loaded or stored.
-    pub(crate) touched: RangeSet,
-    /// Stored at least once.
-    pub(crate) stored: RangeSet,
-    /// Stored more than once.
-    pub(crate) restored: RangeSet,
-}
-
-impl Footprint {
-    pub(crate) fn load(&mut self, range: ByteRange) {
-        self.touched.insert(range);
-    }
-
-    pub(crate) fn store(&mut self, range: ByteRange) {
-        self.touched.insert(range);
-        if self.restored.covers(range) {
-            return;
-        }
-        for overlap in self.stored.overlaps(range) {
-            self.restored.insert(overlap);
-        }
-        self.stored.insert(range);
     }
 }
 
@@ -175,13 +125,11 @@ mod tests {
                 let range = (start, start + size);
                 let bytes = start as usize..(start + size) as usize;
                 let new = flags[bytes.clone()].iter().filter(|flag| !**flag).count() as u64;
-                prop_assert_eq!(set.covers(range), new == 0);
-                prop_assert_eq!(set.overlaps(range).iter().map(|(from, to)| to - from).sum::<u64>(), size - new);
                 prop_assert_eq!(set.insert(range), new);
                 flags[bytes].fill(true);
             }
-            prop_assert_eq!(set.byte_count(), flags.iter().filter(|flag| **flag).count() as u64);
-            let ranges: Vec<ByteRange> = set.iter().collect();
+            let ranges: Vec<ByteRange> = set.ranges.into_iter().collect();
+            prop_assert_eq!(byte_count(&ranges), flags.iter().filter(|flag| **flag).count() as u64);
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0));
         }
 
@@ -199,17 +147,6 @@ mod tests {
             let outside = bytes_outside([(0, 60)].into_iter(), &covered);
             prop_assert_eq!(outside, 60 - byte_count(&covered));
         }
-    }
-
-    #[test]
-    fn a_byte_counts_as_restored_from_its_second_store_on() {
-        let mut footprint = Footprint::default();
-        footprint.store((0, 8));
-        footprint.store((4, 12));
-        footprint.load((20, 24));
-        assert_eq!(footprint.stored.byte_count(), 12);
-        assert_eq!(footprint.restored.iter().collect::<Vec<_>>(), vec![(4, 8)]);
-        assert_eq!(footprint.touched.byte_count(), 16);
     }
 
     #[test]

@@ -6,13 +6,34 @@ use dwell_events::OpType;
 
 use crate::columns::{Numbers, required, texts};
 use crate::region_type::{RegionTypeNames, TypeIndex};
-use crate::{AnalysisError, Basis};
+use crate::{AnalysisError, Basis, Definitions, Options, RowOrder};
 
 const TRACE: &str = "trace";
 const LIFECYCLE: &str = "kv_block_lifecycle";
 
 /// Collector whose rows are known to the page only.
 const PAGE_SOURCE: &str = "pages";
+
+/// Columns of `kv_block_lifecycle` that the metrics use; a file may lack bytes, layer and kind.
+pub const KV_LIFECYCLE_COLUMNS: [&str; 8] =
+    ["address", "write_ns", "last_read_ns", "evict_ns", "total_reads", "bytes", "layer", "kind"];
+
+/// Columns of `trace` that the metrics need.
+const NEEDED_COLUMNS: [&str; 5] = ["timestamp_ns", "address", "op_type", "region_type", "region_id"];
+
+impl Options {
+    /// Columns of `trace` that are used with these options. A file may lack all but the first five.
+    pub fn trace_columns(&self) -> Vec<&'static str> {
+        let mut columns = [&NEEDED_COLUMNS[..], &["period", "source"]].concat();
+        if self.definitions == Definitions::Dwell {
+            columns.extend(["size_bytes", "step"]);
+            if self.row_order == RowOrder::Any {
+                columns.push("sample_id");
+            }
+        }
+        columns
+    }
+}
 
 /// One row of `trace`, as far as the metrics need it.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! From region ids to positions in a list of regions.
 
-use crate::hash::AddressMap;
+use rustc_hash::FxHashMap;
+
 use crate::region_type::TypeIndex;
 
 /// Where the region is in the list, and whether it has to be appended there first.
@@ -17,7 +18,7 @@ pub(crate) enum Slot {
 pub(crate) struct RegionIndex {
     /// One more than the position, 0 where no region is, and the type it was first seen with.
     direct: Vec<(u32, TypeIndex)>,
-    others: AddressMap<(u64, TypeIndex), u32>,
+    others: FxHashMap<(u64, TypeIndex), u32>,
     count: u32,
 }
 

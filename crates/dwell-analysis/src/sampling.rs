@@ -60,7 +60,7 @@ impl Obstacle {
 }
 
 /// Follows how samples were taken.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SamplerTally {
     rows: u64,
     has_unknown_period: bool,
@@ -93,6 +93,15 @@ impl SamplerTally {
             self.block_periods = 0;
         }
         self.largest_row_bytes = self.largest_row_bytes.max(access.size_bytes);
+    }
+
+    /// Adds the samples of another part. Blocks of samples do not reach from one part into another.
+    pub(crate) fn merge(&mut self, other: &SamplerTally) {
+        self.rows += other.rows;
+        self.has_unknown_period |= other.has_unknown_period;
+        self.changes += other.changes;
+        self.largest_block_periods = self.largest_block_periods.max(other.largest_block_periods);
+        self.largest_row_bytes = self.largest_row_bytes.max(other.largest_row_bytes);
     }
 
     pub(crate) fn is_sampled(&self) -> bool {

@@ -6,6 +6,20 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Share of the t distribution below the upper end of the two-sided 95 % interval.
 const UPPER_SHARE: f64 = 0.975;
 
+/// The middle value, or the mean of the two in the middle; none without values. Changes their order.
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let upper = *values.select_nth_unstable_by(middle, f64::total_cmp).1;
+    if values.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = values[..middle].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some((lower + upper) / 2.0)
+}
+
 /// A figure over several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -108,6 +122,14 @@ mod tests {
     fn equal_samples_have_an_interval_of_no_width() {
         let summary = Summary::of(&[0.1; 3]).unwrap();
         assert_eq!((summary.mean, summary.ci95_low, summary.ci95_high), (0.1, Some(0.1), Some(0.1)));
+    }
+
+    #[test]
+    fn a_median_is_the_middle_value_or_between_the_two() {
+        assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 9.0]), Some(3.0));
+        assert_eq!(median(&mut [7.0]), Some(7.0));
+        assert_eq!(median(&mut []), None);
     }
 
     #[test]

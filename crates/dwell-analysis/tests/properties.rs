@@ -106,7 +106,7 @@ fn assert_totals(report: &MetricsReport, rows: &[TraceRow<'_>]) {
 fn assert_regions_add_up(report: &MetricsReport, of_type: &dwell_analysis::RegionTypeRow) {
     let regions = || report.regions.iter().filter(|region| region.region_type == of_type.region_type);
     assert_eq!(of_type.n_regions, regions().count() as u64);
-    let sum = |figure: fn(&dwell_analysis::RegionRow) -> Option<u64>| regions().map(figure).sum::<Option<u64>>();
+    let sum = |figure: fn(&dwell_analysis::RegionFigures) -> Option<u64>| regions().map(figure).sum::<Option<u64>>();
     assert_eq!(of_type.read_frequency.bytes_read, sum(|region| region.read_frequency.bytes_read));
     assert_eq!(of_type.retention.life_bytes, sum(|region| region.retention.life_bytes));
     assert_eq!(of_type.retention.never_read_bytes, sum(|region| region.retention.never_read_bytes));

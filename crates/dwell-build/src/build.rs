@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::validity::ValidityClass;
-use dwell_analysis::{Analyser, MetricsReport, Options, RunView, ViewedRun};
+use dwell_analysis::{Analyser, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RunView, ViewedRun};
 use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
@@ -15,7 +15,7 @@ use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
-use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter, open_table};
+use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter, open_table_subset};
 
 use crate::memory_report::{TokenMemory, memory_report};
 use crate::metadata::run_metadata;
@@ -167,11 +167,11 @@ pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, Buil
     let mut analyser = Analyser::new(options);
     // mrm-trace leaves the table out when it would be empty.
     if run.table(Table::KvBlockLifecycle).exists() {
-        for batch in open_table(run.path(), Table::KvBlockLifecycle)? {
+        for batch in open_table_subset(run.path(), Table::KvBlockLifecycle, &KV_LIFECYCLE_COLUMNS)? {
             analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
         }
     }
-    for batch in open_table(run.path(), Table::Trace)? {
+    for batch in open_table_subset(run.path(), Table::Trace, &options.trace_columns())? {
         analyser.push_trace(&batch?).map_err(failed)?;
     }
     Ok(analyser.finish())

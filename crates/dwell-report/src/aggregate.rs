@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dwell_analysis::Unit;
+use dwell_analysis::metrics::type_column;
 use dwell_analysis::statistics::Summary;
 use serde::Serialize;
 
@@ -196,11 +198,11 @@ fn group(key: GroupKey, runs: &[&RunFacts], columns: &[String]) -> Group {
 fn region_group(region_type: &str, lines: &[&MetricsLine], columns: &[String]) -> RegionGroup {
     let is_chosen = |column: &str| columns.is_empty() || columns.iter().any(|chosen| chosen == column);
     let names: BTreeSet<&String> =
-        lines.iter().flat_map(|line| line.fields.keys()).filter(|column| is_chosen(column)).collect();
+        lines.iter().flat_map(|line| line.values.keys()).filter(|column| is_chosen(column)).collect();
     let numbers = |column: &str| lines.iter().filter_map(|line| line.number(column)).collect::<Vec<_>>();
     let mut suitability = BTreeMap::new();
     if is_chosen(SUITABILITY) {
-        for class in lines.iter().filter_map(|line| line.text(SUITABILITY)) {
+        for class in lines.iter().filter_map(|line| line.name(SUITABILITY)) {
             *suitability.entry(class.to_owned()).or_default() += 1;
         }
     }
@@ -214,22 +216,39 @@ fn region_group(region_type: &str, lines: &[&MetricsLine], columns: &[String]) -
     }
 }
 
+/// A figure of a run as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct RunFigure {
+    /// Name in `summary.csv`.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// How a run gives it.
+    pub get: fn(&RunFacts) -> Option<f64>,
+}
+
+/// The figures of runs as a whole: speed, memory, cost of watching.
+#[rustfmt::skip]
+pub static RUN_FIGURES: [RunFigure; 6] = [
+    RunFigure { name: "prompt_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.prompt_tokens_per_s },
+    RunFigure { name: "decode_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.decode_tokens_per_s },
+    RunFigure { name: "worker_rss_peak_bytes", unit: Unit::Bytes, get: |run| run.metadata.observer_effect.as_ref()?.worker.rss_peak_bytes.map(|bytes| bytes as f64) },
+    RunFigure { name: "observer_cpu_mean_pct", unit: Unit::None, get: |run| run.metadata.observer_effect.as_ref()?.observer.cpu_mean_pct },
+    RunFigure { name: "prompt_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.prompt_speed_share },
+    RunFigure { name: "decode_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.decode_speed_share },
+];
+
 /// Figures of runs as a whole; one that no run has is left out.
 fn run_figures(runs: &[&RunFacts]) -> BTreeMap<String, Summary> {
-    type Figure = fn(&RunFacts) -> Option<f64>;
-    let figures: [(&str, Figure); 6] = [
-        ("prompt_tokens_per_s", |run| run.metadata.generation?.prompt_tokens_per_s),
-        ("decode_tokens_per_s", |run| run.metadata.generation?.decode_tokens_per_s),
-        ("worker_rss_peak_bytes", |run| {
-            run.metadata.observer_effect.as_ref()?.worker.rss_peak_bytes.map(|bytes| bytes as f64)
-        }),
-        ("observer_cpu_mean_pct", |run| run.metadata.observer_effect.as_ref()?.observer.cpu_mean_pct),
-        ("prompt_speed_share", |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.prompt_speed_share),
-        ("decode_speed_share", |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.decode_speed_share),
-    ];
-    let summary = |figure: Figure| {
-        let values: Vec<f64> = runs.iter().filter_map(|run| figure(run)).filter(|value| value.is_finite()).collect();
-        Summary::of(&values)
+    let summary = |figure: &RunFigure| {
+        let values = runs.iter().filter_map(|run| (figure.get)(run)).filter(|value| value.is_finite());
+        Summary::of(&values.collect::<Vec<_>>())
     };
-    figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), summary(figure)?))).collect()
+    RUN_FIGURES.iter().filter_map(|figure| Some((figure.name.to_owned(), summary(figure)?))).collect()
+}
+
+/// Unit of a figure in `summary.csv`: a column of `metrics.csv`, or a figure of runs as a whole.
+pub fn unit_of(figure: &str) -> Unit {
+    let of_run = || RUN_FIGURES.iter().find(|known| known.name == figure).map(|known| known.unit);
+    type_column(figure).map(|column| column.unit).or_else(of_run).unwrap_or(Unit::None)
 }

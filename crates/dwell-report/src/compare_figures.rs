@@ -1,85 +1,139 @@
 //! The figures by which runs are compared.
 
+use dwell_analysis::Unit;
 use dwell_analysis::memory::{MemoryPart, MemoryReport};
 
 use crate::facts::RunFacts;
 
 /// A figure of a run.
 pub struct Figure {
-    /// Its name, with its unit; columns of `compare.csv` begin with it.
+    /// Its name; columns of `compare.csv` begin with it.
     pub name: &'static str,
     /// What it is, in a few words.
     pub label: &'static str,
+    /// Its unit.
+    pub unit: Unit,
     /// The figure of a run; none if the run does not say.
     pub of: fn(&RunFacts) -> Option<f64>,
 }
 
 /// Every figure, in the order of the table.
 pub const FIGURES: [Figure; 20] = [
-    Figure { name: "load_s", label: "load time", of: |run| seconds(memory(run)?.timings.load_ns? as f64) },
+    Figure {
+        name: "load_s",
+        label: "load time",
+        unit: Unit::Seconds,
+        of: |run| seconds(memory(run)?.timings.load_ns? as f64),
+    },
     Figure {
         name: "time_to_first_token_s",
         label: "time to first token",
+        unit: Unit::Seconds,
         of: |run| seconds(memory(run)?.timings.time_to_first_token_ns?),
     },
     Figure {
         name: "inter_token_p50_s",
         label: "between tokens p50",
+        unit: Unit::Seconds,
         of: |run| seconds(memory(run)?.timings.inter_token_p50_ns?),
     },
     Figure {
         name: "inter_token_p99_s",
         label: "between tokens p99",
+        unit: Unit::Seconds,
         of: |run| seconds(memory(run)?.timings.inter_token_p99_ns?),
     },
     Figure {
         name: "prompt_tokens_per_s",
         label: "prompt tokens/s",
+        unit: Unit::None,
         of: |run| run.metadata.generation?.prompt_tokens_per_s,
     },
     Figure {
         name: "decode_tokens_per_s",
         label: "decode tokens/s",
+        unit: Unit::None,
         of: |run| run.metadata.generation?.decode_tokens_per_s,
     },
     Figure {
         name: "client_decode_tokens_per_s",
         label: "decode tokens/s, as they came",
+        unit: Unit::None,
         of: |run| memory(run)?.timings.client.decode_tokens_per_s,
     },
-    Figure { name: "peak_bytes", label: "peak memory", of: |run| Some(memory(run)?.peak.as_ref()?.total_bytes as f64) },
+    Figure {
+        name: "peak_bytes",
+        label: "peak memory",
+        unit: Unit::Bytes,
+        of: |run| Some(memory(run)?.peak.as_ref()?.total_bytes as f64),
+    },
     Figure {
         name: "steady_bytes",
         label: "steady memory",
+        unit: Unit::Bytes,
         of: |run| Some(memory(run)?.steady.as_ref()?.total_bytes as f64),
     },
-    Figure { name: "steady_weights_bytes", label: "  weights", of: weights },
-    Figure { name: "steady_kv_cache_bytes", label: "  KV cache", of: |run| part(run, MemoryPart::KvCache) },
-    Figure { name: "steady_compute_bytes", label: "  compute", of: |run| part(run, MemoryPart::Compute) },
-    Figure { name: "steady_unaccounted_bytes", label: "  unaccounted", of: |run| part(run, MemoryPart::Unaccounted) },
+    Figure { name: "steady_weights_bytes", label: "  weights", unit: Unit::Bytes, of: weights },
+    Figure {
+        name: "steady_kv_cache_bytes",
+        label: "  KV cache",
+        unit: Unit::Bytes,
+        of: |run| part(run, MemoryPart::KvCache),
+    },
+    Figure {
+        name: "steady_compute_bytes",
+        label: "  compute",
+        unit: Unit::Bytes,
+        of: |run| part(run, MemoryPart::Compute),
+    },
+    Figure {
+        name: "steady_unaccounted_bytes",
+        label: "  unaccounted",
+        unit: Unit::Bytes,
+        of: |run| part(run, MemoryPart::Unaccounted),
+    },
     Figure {
         name: "kv_theory_bytes_per_token",
         label: "KV per token, theory",
+        unit: Unit::Bytes,
         of: |run| Some(memory(run)?.kv.theory_bytes_per_token? as f64),
     },
     Figure {
         name: "kv_measured_bytes_per_token",
         label: "KV per token, measured",
+        unit: Unit::Bytes,
         of: |run| memory(run)?.kv.measured_bytes_per_token,
     },
     Figure {
         name: "growth_bytes_per_token",
         label: "growth per token",
+        unit: Unit::Bytes,
         of: |run| memory(run)?.verdict.measured_bytes_per_token,
     },
-    Figure { name: "efficiency", label: "efficiency (theory/measured)", of: |run| memory(run)?.kv.efficiency },
+    Figure {
+        name: "efficiency",
+        label: "efficiency (theory/measured)",
+        unit: Unit::Ratio,
+        of: |run| memory(run)?.kv.efficiency,
+    },
     Figure {
         name: "kv_allocated_bytes",
         label: "KV allocated",
+        unit: Unit::Bytes,
         of: |run| Some(memory(run)?.kv.allocated_bytes? as f64),
     },
-    Figure { name: "kv_used_bytes", label: "KV used", of: |run| Some(memory(run)?.kv.used_bytes? as f64) },
-    Figure { name: "kv_used_share", label: "KV used/allocated", of: |run| memory(run)?.kv.used_share },
+    Figure {
+        name: "kv_used_bytes",
+        label: "KV used",
+        unit: Unit::Bytes,
+        of: |run| Some(memory(run)?.kv.used_bytes? as f64),
+    },
+    Figure {
+        name: "kv_used_share",
+        label: "KV used/allocated",
+        unit: Unit::Ratio,
+        of: |run| memory(run)?.kv.used_share,
+    },
 ];
 
 fn memory(run: &RunFacts) -> Option<&MemoryReport> {

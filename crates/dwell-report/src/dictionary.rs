@@ -1,6 +1,7 @@
 //! The data dictionary: every column of every file of a dataset.
 
-use dwell_analysis::REGIONS_COLUMNS;
+use dwell_analysis::metrics::{region_columns, type_columns};
+use dwell_analysis::{Column, HISTOGRAM_COLUMNS};
 use dwell_events::schema::Table;
 use dwell_store::{MANIFEST_COLUMNS, MEMORY_CSV_HEADER};
 use serde::Serialize;
@@ -24,79 +25,6 @@ pub struct DictionaryEntry {
 
 /// Name, type, unit and meaning.
 type Described = (&'static str, &'static str, &'static str, &'static str);
-
-/// Columns of `metrics.csv`, in order.
-#[rustfmt::skip]
-const METRICS: [Described; 48] = [
-    ("region_type", "text", "", "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
-    ("n_regions", "integer", "", "regions of the type"),
-    ("retention_p50_s", "number", "s", "median over bytes of how long data had to be kept, from its store to its last load"),
-    ("retention_p90_s", "number", "s", "the same, 90th percentile"),
-    ("retention_p99_s", "number", "s", "the same, 99th percentile"),
-    ("retention_mean_s", "number", "s", "the same, mean"),
-    ("write_once_ratio_mean", "number", "", "share of the stored bytes that were stored exactly once"),
-    ("reads_per_write_mean", "number", "", "loads per store"),
-    ("working_set_mb_total", "number", "MiB", "distinct memory touched"),
-    ("unique_pages_total", "integer", "4 KiB pages", "distinct pages touched"),
-    ("suitability", "text", "", "whether managed-retention memory could hold it: `high_mrm`, `medium_mrm`, `low_mrm`, `not_estimable` or `not_rated`"),
-    ("definitions", "text", "", "whose definitions the figures follow: `dwell` or `mrm-trace`"),
-    ("basis", "text", "", "how the accesses were obtained: `exact`, `page`, `sampled` or `inferred`"),
-    ("retention_basis", "text", "", "how the retention was obtained"),
-    ("write_once_basis", "text", "", "how the write-once ratio was obtained"),
-    ("interval_basis", "text", "", "how the intervals were obtained"),
-    ("window_s", "number", "s", "from the first to the last access of the run"),
-    ("is_window_limited", "true/false", "", "whether a longer run could give a better suitability"),
-    ("retention_max_s", "number", "s", "longest life"),
-    ("life_bytes", "integer", "bytes", "bytes of all lives; a byte counts once for each life"),
-    ("never_read_bytes", "integer", "bytes", "of them, bytes that were never loaded"),
-    ("censored_share", "number", "", "share of the lives that had not ended when the run did"),
-    ("inferred_share", "number", "", "share of the lives whose store was not seen"),
-    ("loads", "integer", "", "rows of `trace` that load"),
-    ("stores", "integer", "", "rows of `trace` that store"),
-    ("bytes_read", "integer", "bytes", "bytes loaded, over all accesses"),
-    ("bytes_written", "integer", "bytes", "bytes stored, over all accesses"),
-    ("read_write_ratio", "number", "", "bytes loaded per byte stored"),
-    ("distinct_bytes", "integer", "bytes", "distinct bytes touched"),
-    ("step_working_set_median_bytes", "number", "bytes", "distinct bytes touched in a step, median over steps"),
-    ("step_working_set_max_bytes", "integer", "bytes", "distinct bytes touched in a step, most of any step"),
-    ("sequential_share", "number", "", "share of the accesses that begin where the one before ended"),
-    ("same_page_share", "number", "", "share of the accesses in the page of the one before"),
-    ("stride_mean_bytes", "number", "bytes", "distance between consecutive accesses, mean"),
-    ("stride_median_bytes", "number", "bytes", "distance between consecutive accesses, median"),
-    ("interval_p50_ns", "number", "ns", "time between two accesses of the same memory, median"),
-    ("interval_p90_ns", "number", "ns", "the same, 90th percentile"),
-    ("interval_p99_ns", "number", "ns", "the same, 99th percentile"),
-    ("interval_mean_ns", "number", "ns", "the same, mean"),
-    ("retention_estimate", "text", "", "what the retention is worth if accesses were sampled"),
-    ("retention_p50_low_s", "number", "s", "least that the median can be if accesses were sampled"),
-    ("retention_p50_high_s", "number", "s", "most that the median can be if accesses were sampled"),
-    ("retention_p99_low_s", "number", "s", "least that the 99th percentile can be if accesses were sampled"),
-    ("retention_p99_high_s", "number", "s", "most that the 99th percentile can be if accesses were sampled"),
-    ("write_once_estimate", "text", "", "what the write-once ratio is worth if accesses were sampled"),
-    ("write_once_low", "number", "", "least that the write-once ratio can be if accesses were sampled"),
-    ("write_once_high", "number", "", "most that the write-once ratio can be if accesses were sampled"),
-    ("not_estimable_reason", "text", "", "why a figure cannot be estimated from the sample"),
-];
-
-/// Columns of `metrics_by_region.csv` that `metrics.csv` does not have.
-#[rustfmt::skip]
-const BY_REGION: [Described; 6] = [
-    ("region_id", "integer", "", "row of `region_map` with this id"),
-    ("first_seen_ns", "integer", "ns", "time of the first access"),
-    ("last_seen_ns", "integer", "ns", "time of the last access"),
-    ("write_once_ratio", "number", "", "share of the stored bytes that were stored exactly once"),
-    ("reads_per_write", "number", "", "loads per store"),
-    ("distinct_pages", "integer", "4 KiB pages", "distinct pages touched"),
-];
-
-/// Columns of `retention_histogram.csv`, in order.
-#[rustfmt::skip]
-const HISTOGRAM: [Described; 4] = [
-    ("region_type", "text", "", "region type"),
-    ("from_s", "number", "s", "shortest life of the bin"),
-    ("to_s", "number", "s", "where the next bin begins; in the last bin the longest life"),
-    ("bytes", "integer", "bytes", "bytes of the lives; a byte counts once for each life"),
-];
 
 /// Columns of `summary.csv`, in order.
 #[rustfmt::skip]
@@ -123,10 +51,9 @@ const SUMMARY: [Described; 17] = [
 /// Every column of every file that a dataset can have.
 pub fn data_dictionary() -> Vec<DictionaryEntry> {
     let mut entries: Vec<DictionaryEntry> = Table::ALL.into_iter().flat_map(table_entries).collect();
-    entries.extend(METRICS.iter().map(|column| entry("metrics.csv", column)));
-    let described = |name: &&str| METRICS.iter().chain(&BY_REGION).find(|column| column.0 == *name);
-    entries.extend(REGIONS_COLUMNS.iter().filter_map(described).map(|column| entry("metrics_by_region.csv", column)));
-    entries.extend(HISTOGRAM.iter().map(|column| entry("retention_histogram.csv", column)));
+    entries.extend(type_columns().into_iter().map(|(_, column)| figure_entry("metrics.csv", column)));
+    entries.extend(region_columns().into_iter().map(|(_, column)| figure_entry("metrics_by_region.csv", column)));
+    entries.extend(HISTOGRAM_COLUMNS.iter().map(|column| figure_entry("retention_histogram.csv", column)));
     entries.extend(MEMORY_CSV_HEADER.split(',').map(memory_csv_entry));
     entries.extend(
         MANIFEST_COLUMNS
@@ -135,6 +62,11 @@ pub fn data_dictionary() -> Vec<DictionaryEntry> {
     );
     entries.extend(SUMMARY.iter().map(|column| entry("summary.csv", column)));
     entries
+}
+
+/// A column that dwell-analysis describes.
+fn figure_entry<Row>(file: &str, column: &Column<Row>) -> DictionaryEntry {
+    entry(file, &(column.name, column.type_text(), column.unit.symbol(), column.meaning))
 }
 
 fn entry(file: &str, &(name, type_text, unit, meaning): &Described) -> DictionaryEntry {

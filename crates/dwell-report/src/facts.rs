@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dwell_analysis::{Options, SuitabilityThresholds};
+use dwell_analysis::{Options, SuitabilityThresholds, TypeValues, Value};
 use dwell_files::{TEXT_MAX_BYTES, read_text_at_most};
 use dwell_metadata::RunMetadata;
 use dwell_store::RunDir;
@@ -24,24 +24,34 @@ pub struct RunFacts {
     pub metrics: Vec<MetricsLine>,
 }
 
-/// One line of `metrics.csv`, by column; empty fields are left out.
+/// The figures of one region type, by column of `metrics.csv`; those that are missing are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricsLine {
     /// The region type.
     pub region_type: String,
-    /// The other fields.
-    pub fields: BTreeMap<String, String>,
+    /// The other columns.
+    pub values: BTreeMap<String, Value>,
 }
 
 impl MetricsLine {
     /// The finite number in a column.
     pub fn number(&self, column: &str) -> Option<f64> {
-        self.fields.get(column)?.parse().ok().filter(|value: &f64| value.is_finite())
+        self.values.get(column)?.number()
     }
 
-    /// The text in a column.
-    pub fn text(&self, column: &str) -> Option<&str> {
-        self.fields.get(column).map(String::as_str)
+    /// The name in a column of names.
+    pub fn name(&self, column: &str) -> Option<&str> {
+        match self.values.get(column)? {
+            Value::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl From<TypeValues> for MetricsLine {
+    fn from((region_type, values): TypeValues) -> Self {
+        let values = values.into_iter().map(|(column, value)| (column.to_owned(), value)).collect();
+        Self { region_type: region_type.to_string(), values }
     }
 }
 
@@ -65,15 +75,14 @@ impl RunFacts {
         self.metadata.state != UNFINISHED
     }
 
-    /// Puts other figures in the place of those in `metrics.csv`, in the same format.
-    pub fn set_metrics(&mut self, csv: &str) -> Result<(), ReportError> {
-        self.metrics = parse_metrics(csv, &self.path)?;
-        Ok(())
+    /// Puts other figures in the place of those in `metrics.csv`.
+    pub fn set_metrics(&mut self, figures: Vec<TypeValues>) {
+        self.metrics = figures.into_iter().map(MetricsLine::from).collect();
     }
 
     /// Whose definitions the figures follow; none if there are no figures.
     pub fn definitions(&self) -> Option<&str> {
-        self.metrics.first().and_then(|line| line.text("definitions"))
+        self.metrics.first().and_then(|line| line.name("definitions"))
     }
 
     /// Whether the figures are those that the analysis would give with these options.
@@ -85,7 +94,7 @@ impl RunFacts {
 
     /// Every basis of the figures.
     pub fn bases(&self) -> BTreeSet<&str> {
-        self.metrics.iter().filter_map(|line| line.text("basis")).collect()
+        self.metrics.iter().filter_map(|line| line.name("basis")).collect()
     }
 
     /// Whether the run belongs to the experiment of this id or name.
@@ -121,14 +130,22 @@ fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, ReportErro
     let type_at = type_at.ok_or_else(|| unfit("no column region_type".to_owned()))?;
     let line = |record: csv::StringRecord| MetricsLine {
         region_type: record.get(type_at).unwrap_or_default().to_owned(),
-        fields: header
+        values: header
             .iter()
             .zip(&record)
-            .filter(|(name, value)| *name != "region_type" && !value.is_empty())
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .filter(|(name, field)| *name != "region_type" && !field.is_empty())
+            .map(|(name, field)| (name.to_owned(), value_of(field)))
             .collect(),
     };
     reader.records().map(|record| record.map(line).map_err(|error| unfit(error.to_string()))).collect()
+}
+
+/// What a field says. Files of other versions have other columns, so the field decides and not the column.
+fn value_of(field: &str) -> Value {
+    let integer = field.parse().map(Value::Integer);
+    let number = integer.or_else(|_| field.parse().map(Value::Number));
+    let flag = || field.parse().map(Value::Flag);
+    number.ok().or_else(|| flag().ok()).unwrap_or_else(|| Value::Text(field.to_owned()))
 }
 
 #[cfg(test)]
@@ -137,10 +154,23 @@ mod tests {
 
     #[test]
     fn empty_and_unfit_fields_are_no_numbers() {
-        let lines = parse_metrics("region_type,a,b,c,d\nweight,1.5,,inf,x\n", Path::new("m")).unwrap();
-        let numbers = ["a", "b", "c", "d"].map(|column| lines[0].number(column));
-        assert_eq!(numbers, [Some(1.5), None, None, None]);
-        assert_eq!(lines[0].text("d"), Some("x"));
+        let lines = parse_metrics("region_type,a,b,c,d,e\nweight,1.5,,inf,x,true\n", Path::new("m")).unwrap();
+        let numbers = ["a", "b", "c", "d", "e"].map(|column| lines[0].number(column));
+        assert_eq!(numbers, [Some(1.5), None, None, None, None]);
+        assert_eq!(lines[0].name("d"), Some("x"));
+        assert_eq!(lines[0].values.get("e"), Some(&Value::Flag(true)));
+    }
+
+    #[test]
+    fn figures_read_from_a_file_are_those_that_were_computed() {
+        let report = dwell_analysis::Analyser::new(Options::default()).finish();
+        assert_eq!(parse_metrics(&report.metrics_csv(), Path::new("m")).unwrap(), []);
+        assert_eq!(report.figures_of(&dwell_analysis::Metric::ALL), []);
+        let typed =
+            [("loads", Value::Integer(u64::MAX)), ("a_s", Value::Number(0.1)), ("basis", Value::Text("page".into()))];
+        let fields = typed.clone().map(|(_, value)| value.to_string()).join(",");
+        let lines = parse_metrics(&format!("region_type,loads,a_s,basis\nweight,{fields}\n"), Path::new("m")).unwrap();
+        assert_eq!(lines, [MetricsLine::from(("weight".into(), typed.to_vec()))]);
     }
 
     #[test]

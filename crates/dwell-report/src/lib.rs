@@ -23,7 +23,7 @@ pub mod numbers;
 mod summary_csv;
 pub mod text;
 
-pub use aggregate::{Aggregate, AggregateOptions, Group, RegionGroup, aggregate};
+pub use aggregate::{Aggregate, AggregateOptions, Group, RUN_FIGURES, RegionGroup, RunFigure, aggregate, unit_of};
 pub use compare::{CompareGroup, CompareKey, CompareSource, Comparison, Spread, compare};
 pub use compare_context::ContextLine;
 pub use compare_figures::{FIGURES, Figure};

@@ -1,5 +1,7 @@
 //! Numbers as text, in one place.
 
+use dwell_analysis::Unit;
+
 /// Bytes with a binary unit and three digits: `1.23 MiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -52,6 +54,18 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
+/// A figure as its unit asks for, with a sign if it is below zero.
+pub fn of_unit(unit: Unit, value: f64) -> String {
+    match unit {
+        _ if value < 0.0 => format!("−{}", of_unit(unit, -value)),
+        Unit::Seconds => seconds(value),
+        Unit::Nanoseconds => seconds(value / 1e9),
+        Unit::Bytes => bytes(value.round() as u64),
+        Unit::Ratio if value < 10.0 => format!("{value:.3}"),
+        Unit::None | Unit::Ratio | Unit::Mebibytes | Unit::Pages => ratio(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +79,7 @@ mod tests {
         assert_eq!([999.0, 29_253.0, 86_400.0].map(seconds), ["999 s", "488 min", "24.0 h"]);
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(ratio(12_345.6), "12,346");
+        let figures = [(Unit::Nanoseconds, 1.5e6), (Unit::Ratio, 0.5), (Unit::Bytes, 999.4), (Unit::None, 2.0)];
+        assert_eq!(figures.map(|(unit, value)| of_unit(unit, value)), ["1.50 ms", "0.500", "999 B", "2.00"]);
     }
 }

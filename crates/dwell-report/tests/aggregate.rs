@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use dwell_analysis::Value as Figure;
 use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunFacts, aggregate, experiment_figures};
 use serde_json::{Value, json};
 
@@ -22,11 +23,14 @@ fn run(run_id: &str, context_length: u32, retention_s: f64, kind: &str) -> RunFa
 
 fn run_of(metadata: Value, retention_s: f64) -> RunFacts {
     let mut run = RunFacts { metadata: serde_json::from_value(metadata).unwrap(), ..RunFacts::default() };
-    let csv = format!(
-        "region_type,retention_p99_s,write_once_ratio_mean,suitability,definitions,basis\n\
-         weight,{retention_s},1,low_mrm,dwell,exact\nkv_cache,,0.5,low_mrm,dwell,exact\n"
-    );
-    run.set_metrics(&csv).unwrap();
+    let line = |ratio: f64| {
+        let names = [("suitability", "low_mrm"), ("definitions", "dwell"), ("basis", "exact")];
+        let mut values = names.map(|(column, name)| (column, Figure::Text(name.to_owned()))).to_vec();
+        values.push(("write_once_ratio_mean", Figure::Number(ratio)));
+        values
+    };
+    let retention = ("retention_p99_s", Figure::Number(retention_s));
+    run.set_metrics(vec![("weight".into(), [line(1.0), vec![retention]].concat()), ("kv_cache".into(), line(0.5))]);
     run
 }
 

@@ -50,7 +50,7 @@ pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kin
 pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
-pub use table_reader::{TableReader, open_table, open_table_columns};
+pub use table_reader::{TableReader, open_table, open_table_columns, open_table_subset};
 pub use table_writer::TableWriter;
 pub use utc::{unix_secs_now, utc_text};
 pub use verify::{ChangedFile, TableProblem, VerifyReport, verify};

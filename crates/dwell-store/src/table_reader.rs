@@ -86,6 +86,15 @@ pub fn open_table_columns(dir: &Path, table: Table, columns: &[&str]) -> Result<
     opened.read(mask)
 }
 
+/// Opens a table of the run in `dir` with those of these columns that the file has, in the order of the file. A file of
+/// another program may lack some.
+pub fn open_table_subset(dir: &Path, table: Table, columns: &[&str]) -> Result<TableReader, StoreError> {
+    let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
+    let indices: Vec<usize> = columns.iter().filter_map(|column| opened.schema().index_of(column).ok()).collect();
+    let mask = ProjectionMask::roots(opened.metadata.parquet_schema(), indices);
+    opened.read(mask)
+}
+
 /// A table whose footer has been read and whose version fits.
 pub(crate) struct OpenedTable {
     file: File,

@@ -14,7 +14,7 @@ use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::schema::{Table, memory, tokens};
 use dwell_events::{Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
 use dwell_files::FileError;
-use dwell_store::{Compression, StoreError, TableWriter, open_table, open_table_columns};
+use dwell_store::{Compression, StoreError, TableWriter, open_table, open_table_columns, open_table_subset};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
@@ -242,4 +242,16 @@ fn write_compressed(dir: &std::path::Path, compression: Compression) {
     let mut writer = TableWriter::create_with(dir, Table::Trace, compression).unwrap();
     writer.write(&accesses(&mut TraceBuilder::new("run"), 1000)).unwrap();
     writer.finish().unwrap();
+}
+
+#[test]
+fn columns_that_a_file_lacks_are_left_out_of_a_subset() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = TableWriter::create(dir.path(), Table::Trace).unwrap();
+    writer.write(&accesses(&mut TraceBuilder::new("run"), 10)).unwrap();
+    writer.finish().unwrap();
+    let mut reader = open_table_subset(dir.path(), Table::Trace, &["colour", "size_bytes", "address"]).unwrap();
+    let batch = reader.next().unwrap().unwrap();
+    let names: Vec<&str> = batch.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!((names, batch.num_rows()), (vec!["address", "size_bytes"], 10));
 }

@@ -1,5 +1,7 @@
 //! A straight line through points of which some are wrong: the median of the slopes of all pairs (Theil and Sen).
 
+use crate::statistics::median;
+
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -79,18 +81,4 @@ fn interval(slopes: &mut [f64], points: usize) -> (f64, f64) {
 
 fn ranked(values: &mut [f64], rank: usize) -> f64 {
     *values.select_nth_unstable_by(rank, f64::total_cmp).1
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub(super) fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
-    let upper = ranked(values, middle);
-    if values.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = values[..middle].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some((lower + upper) / 2.0)
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::growth::{Growth, growth};
 use super::inputs::{MemoryInputs, StartFacts};
 use super::kv::{KvFigures, reported_bytes};
-use super::regression::median;
 use super::series::{MemoryKind, Series};
 use super::split::{Split, split, totals};
 use super::timings::RunTimings;
 use super::token_times::Counts;
 use super::verdict::{KvPresence, Verdict};
+use crate::statistics::median;
 
 /// What the memory of one run says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use dwell_events::{Phase, PhaseSpan, RequestSpan};
 use serde::{Deserialize, Serialize};
 
 use super::inputs::MemoryInputs;
-use super::regression::median;
 use super::token_times::Answer;
+use crate::statistics::median;
 
 /// Tokens per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

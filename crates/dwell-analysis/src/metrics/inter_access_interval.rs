@@ -1,7 +1,12 @@
 //! Inter-access interval: how long memory rests between two accesses.
 
+use std::borrow::Cow;
+
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use serde::Serialize;
 
+use super::{OfType, TypeFigures};
 use crate::Basis;
 use crate::distribution::Distribution;
 use crate::exact::ExactCounts;
@@ -24,6 +29,15 @@ pub struct InterAccessInterval {
     pub mean_ns: Option<f64>,
 }
 
+impl TypeFigures for InterAccessInterval {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        let tallied = &of_type.totals.tallied;
+        figures(&tallied.intervals_ns, tallied.interval_basis)
+    }
+}
+
 pub(crate) fn figures(intervals_ns: &Distribution, basis: Basis) -> InterAccessInterval {
     InterAccessInterval {
         basis,
@@ -33,6 +47,26 @@ pub(crate) fn figures(intervals_ns: &Distribution, basis: Basis) -> InterAccessI
         mean_ns: intervals_ns.mean(),
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::InterAccessInterval),
+    page: "docs/metrics/inter_access_interval.md",
+    by_type: &[
+        column(15, "interval_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.inter_access_interval.basis.name()))),
+            "how the intervals were obtained"),
+        column(35, "interval_p50_ns", Unit::Nanoseconds, Merging::Distribution, Getter::Number(|row| row.inter_access_interval.p50_ns),
+            "time between two accesses of the same memory, median"),
+        column(36, "interval_p90_ns", Unit::Nanoseconds, Merging::Distribution, Getter::Number(|row| row.inter_access_interval.p90_ns),
+            "the same, 90th percentile"),
+        column(37, "interval_p99_ns", Unit::Nanoseconds, Merging::Distribution, Getter::Number(|row| row.inter_access_interval.p99_ns),
+            "the same, 99th percentile"),
+        column(38, "interval_mean_ns", Unit::Nanoseconds, Merging::Distribution, Getter::Number(|row| row.inter_access_interval.mean_ns),
+            "the same, mean"),
+    ],
+    by_region: &[],
+};
 
 /// `mrm-trace`: intervals of one region type.
 #[derive(Clone, Debug, PartialEq, Serialize)]

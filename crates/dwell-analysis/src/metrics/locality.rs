@@ -1,9 +1,11 @@
 //! Locality: how far apart consecutive accesses are.
 
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use dwell_events::PAGE_SHIFT;
 use serde::Serialize;
 
-use super::{mean, share};
+use super::{OfType, TypeFigures, TypeTally, mean, share};
 use crate::Basis;
 use crate::distribution::Distribution;
 use crate::mrm_trace::RegionFacts;
@@ -26,7 +28,7 @@ pub struct Locality {
 }
 
 /// Follows the accesses of one region type.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LocalityTally {
     /// First byte of the access before and one past its last.
     before: Option<(u64, u64)>,
@@ -37,8 +39,8 @@ pub(crate) struct LocalityTally {
     strides_bytes: Distribution,
 }
 
-impl LocalityTally {
-    pub(crate) fn follow(&mut self, access: &Access) {
+impl TypeTally for LocalityTally {
+    fn follow(&mut self, access: &Access) {
         let range = (access.address, access.end());
         let Some((before_start, before_end)) = self.before.replace(range) else { return };
         self.followed_accesses += 1;
@@ -53,16 +55,47 @@ impl LocalityTally {
         self.strides_bytes.add(access.address.abs_diff(before_start), 1);
     }
 
-    pub(crate) fn figures(&self, basis: Basis) -> Locality {
-        Locality {
-            basis,
-            sequential_share: share(self.sequential_bytes, self.followed_bytes),
-            same_page_share: share(self.same_page_accesses, self.followed_accesses),
-            stride_mean_bytes: self.strides_bytes.mean(),
-            stride_median_bytes: self.strides_bytes.quantile(0.5),
+    /// From the last row of a part to the first of another there is no stride: which rows were between is not known.
+    fn merge(&mut self, other: &Self) {
+        self.followed_bytes = self.followed_bytes.saturating_add(other.followed_bytes);
+        self.sequential_bytes = self.sequential_bytes.saturating_add(other.sequential_bytes);
+        self.followed_accesses += other.followed_accesses;
+        self.same_page_accesses += other.same_page_accesses;
+        self.strides_bytes.merge(&other.strides_bytes);
+    }
+}
+
+impl TypeFigures for Locality {
+    type Tally = LocalityTally;
+
+    fn of(of_type: &OfType<'_>, tally: &LocalityTally) -> Self {
+        Self {
+            basis: of_type.totals.tallied.basis,
+            sequential_share: share(tally.sequential_bytes, tally.followed_bytes),
+            same_page_share: share(tally.same_page_accesses, tally.followed_accesses),
+            stride_mean_bytes: tally.strides_bytes.mean(),
+            stride_median_bytes: tally.strides_bytes.quantile(0.5),
         }
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::Locality),
+    page: "docs/metrics/locality.md",
+    by_type: &[
+        column(31, "sequential_share", Unit::Ratio, Merging::WithinParts, Getter::Number(|row| row.locality.sequential_share),
+            "share of the accesses that begin where the one before ended"),
+        column(32, "same_page_share", Unit::Ratio, Merging::WithinParts, Getter::Number(|row| row.locality.same_page_share),
+            "share of the accesses in the page of the one before"),
+        column(33, "stride_mean_bytes", Unit::Bytes, Merging::WithinParts, Getter::Number(|row| row.locality.stride_mean_bytes),
+            "distance between consecutive accesses, mean"),
+        column(34, "stride_median_bytes", Unit::Bytes, Merging::WithinParts, Getter::Number(|row| row.locality.stride_median_bytes),
+            "distance between consecutive accesses, median"),
+    ],
+    by_region: &[],
+};
 
 /// `mrm-trace`: locality of one region.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,9 +1,11 @@
 //! Read frequency: how much is read for what is written.
 
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use dwell_events::OpType;
 use serde::Serialize;
 
-use super::{mean, share};
+use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
 use crate::mrm_trace::RegionFacts;
 use crate::reader::Access;
@@ -27,6 +29,15 @@ pub struct ReadFrequency {
     /// `dwell`: loads of a byte in one of its lives, mean over life bytes. `mrm-trace`: load rows by store rows, 0 where
     /// nothing was stored, mean over regions.
     pub reads_per_write: Option<f64>,
+}
+
+impl TypeFigures for ReadFrequency {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        let tallied = &of_type.totals.tallied;
+        tallied.counts.figures(tallied.basis, tallied.reads_per_life(of_type.samples))
+    }
 }
 
 /// Rows and bytes, by direction.
@@ -67,6 +78,41 @@ impl AccessCounts {
         }
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::ReadFrequency),
+    page: "docs/metrics/read_frequency.md",
+    by_type: &[
+        column(7, "reads_per_write_mean", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.read_frequency.reads_per_write),
+            "loads per store"),
+        column(23, "loads", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.read_frequency.loads)),
+            "rows of `trace` that load"),
+        column(24, "stores", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.read_frequency.stores)),
+            "rows of `trace` that store"),
+        column(25, "bytes_read", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.bytes_read),
+            "bytes loaded, over all accesses"),
+        column(26, "bytes_written", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.bytes_written),
+            "bytes stored, over all accesses"),
+        column(27, "read_write_ratio", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.read_frequency.read_write_ratio),
+            "bytes loaded per byte stored"),
+    ],
+    by_region: &[
+        column(16, "loads", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.read_frequency.loads)),
+            "rows of `trace` that load"),
+        column(17, "stores", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.read_frequency.stores)),
+            "rows of `trace` that store"),
+        column(18, "bytes_read", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.bytes_read),
+            "bytes loaded, over all accesses"),
+        column(19, "bytes_written", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.bytes_written),
+            "bytes stored, over all accesses"),
+        column(20, "read_write_ratio", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.read_frequency.read_write_ratio),
+            "bytes loaded per byte stored"),
+        column(21, "reads_per_write", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.read_frequency.reads_per_write),
+            "loads per store"),
+    ],
+};
 
 /// `mrm-trace`: read frequency of one region.
 #[derive(Clone, Debug, PartialEq, Serialize)]

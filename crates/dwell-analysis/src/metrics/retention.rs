@@ -1,8 +1,12 @@
 //! Retention: how long data had to be kept, from the store to the last load.
 
+use std::borrow::Cow;
+
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use serde::Serialize;
 
-use super::{NS_PER_S, mean, share};
+use super::{NS_PER_S, OfType, TypeFigures, mean, share};
 use crate::Basis;
 use crate::distribution::Distribution;
 use crate::exact::linear_quantile;
@@ -48,6 +52,14 @@ pub struct Retention {
     pub p99_low_s: Option<f64>,
     /// The 99th percentile is at most this.
     pub p99_high_s: Option<f64>,
+}
+
+impl TypeFigures for Retention {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        of_type.totals.tallied.retention(of_type.samples)
+    }
 }
 
 /// Lives of one region or type, summed up.
@@ -157,6 +169,67 @@ impl LifeTally {
         }
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::Retention),
+    page: "docs/metrics/retention.md",
+    by_type: &[
+        column(2, "retention_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p50_s),
+            "median over bytes of how long data had to be kept, from its store to its last load"),
+        column(3, "retention_p90_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p90_s),
+            "the same, 90th percentile"),
+        column(4, "retention_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p99_s),
+            "the same, 99th percentile"),
+        column(5, "retention_mean_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.mean_s),
+            "the same, mean"),
+        column(13, "retention_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.retention.basis.name()))),
+            "how the retention was obtained"),
+        column(18, "retention_max_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| row.retention.max_s),
+            "longest life"),
+        column(19, "life_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.life_bytes),
+            "bytes of all lives; a byte counts once for each life"),
+        column(20, "never_read_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.never_read_bytes),
+            "of them, bytes that were never loaded"),
+        column(21, "censored_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.censored_share),
+            "share of the lives that had not ended when the run did"),
+        column(22, "inferred_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.inferred_share),
+            "share of the lives whose store was not seen"),
+        column(39, "retention_estimate", Unit::None, Merging::Derived, Getter::Text(|row| row.retention.estimate.map(Estimate::name).map(Cow::from)),
+            "what the retention is worth if accesses were sampled"),
+        column(40, "retention_p50_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p50_low_s),
+            "least that the median can be if accesses were sampled"),
+        column(41, "retention_p50_high_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p50_high_s),
+            "most that the median can be if accesses were sampled"),
+        column(42, "retention_p99_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p99_low_s),
+            "least that the 99th percentile can be if accesses were sampled"),
+        column(43, "retention_p99_high_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p99_high_s),
+            "most that the 99th percentile can be if accesses were sampled"),
+    ],
+    by_region: &[
+        column(4, "retention_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p50_s),
+            "median over bytes of how long data had to be kept, from its store to its last load"),
+        column(5, "retention_p90_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p90_s),
+            "the same, 90th percentile"),
+        column(6, "retention_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p99_s),
+            "the same, 99th percentile"),
+        column(7, "retention_mean_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.mean_s),
+            "the same, mean"),
+        column(8, "retention_max_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| row.retention.max_s),
+            "longest life"),
+        column(9, "retention_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.retention.basis.name()))),
+            "how the retention was obtained"),
+        column(10, "life_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.life_bytes),
+            "bytes of all lives; a byte counts once for each life"),
+        column(11, "never_read_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.never_read_bytes),
+            "of them, bytes that were never loaded"),
+        column(12, "censored_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.censored_share),
+            "share of the lives that had not ended when the run did"),
+        column(13, "inferred_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.inferred_share),
+            "share of the lives whose store was not seen"),
+    ],
+};
 
 /// `mrm-trace`: retention of one region.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,11 +1,16 @@
 //! Suitability: whether managed-retention memory could hold a type of region.
 
+use std::borrow::Cow;
+
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use dwell_events::RegionType;
 use serde::{Deserialize, Serialize};
 
 use super::read_frequency::ReadFrequency;
 use super::retention::Retention;
 use super::write_once::WriteOnce;
+use super::{OfType, TypeFigures};
 use crate::region_type::RegionTypeName;
 use crate::sampling::Estimate;
 
@@ -70,6 +75,17 @@ pub struct Suitability {
     pub is_window_limited: bool,
 }
 
+impl TypeFigures for Suitability {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        let region_type = of_type.totals.region_type();
+        let (write_once, retention) = (WriteOnce::of(of_type, &()), Retention::of(of_type, &()));
+        let read_frequency = ReadFrequency::of(of_type, &());
+        of_type.thresholds.rate(region_type, &write_once, &retention, &read_frequency, of_type.window_s)
+    }
+}
+
 impl SuitabilityThresholds {
     pub(crate) fn classify(&self, write_once: f64, p50_s: f64, p99_s: f64) -> SuitabilityClass {
         if write_once >= self.high_write_once && p99_s >= self.high_retention_s {
@@ -123,6 +139,20 @@ impl SuitabilityThresholds {
         Suitability { class, window_s, is_window_limited }
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::Suitability),
+    page: "docs/metrics/suitability.md",
+    by_type: &[
+        column(10, "suitability", Unit::None, Merging::Derived, Getter::Text(|row| Some(Cow::from(row.suitability.class.name()))),
+            "whether managed-retention memory could hold it: `high_mrm`, `medium_mrm`, `low_mrm`, `not_estimable` or `not_rated`"),
+        column(17, "is_window_limited", Unit::None, Merging::Derived, Getter::Flag(|row| row.suitability.is_window_limited),
+            "whether a longer run could give a better suitability"),
+    ],
+    by_region: &[],
+};
 
 /// `mrm-trace`: class of one region type.
 #[derive(Clone, Debug, PartialEq, Serialize)]

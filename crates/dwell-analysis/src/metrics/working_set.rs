@@ -1,12 +1,15 @@
 //! Working set: how much memory was touched, over the trace and in a step.
 
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use dwell_events::PAGE_SHIFT;
 use serde::Serialize;
 
-use super::mean;
+use super::{OfType, TypeFigures, mean};
 use crate::Basis;
 use crate::mrm_trace::RegionFacts;
 use crate::region_type::{KNOWN_TYPES, RegionTypeName};
+use crate::statistics::median;
 
 /// How much memory was touched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -23,57 +26,123 @@ pub struct WorkingSet {
     pub step_max_bytes: Option<u64>,
 }
 
-/// Bytes touched in each step, by region type.
+/// Numbers the windows of a trace: the rows from one change of the step to the next.
 #[derive(Debug, Default)]
-pub(crate) struct StepWindows {
+pub(crate) struct StepCounter {
     current_step: Option<u32>,
     /// Counts up with every change of the step; 0 before the first.
     number: u32,
-    open_bytes: [u64; KNOWN_TYPES],
-    closed_bytes: [Vec<u64>; KNOWN_TYPES],
 }
 
-impl StepWindows {
+impl StepCounter {
     /// Follows a row's step. Rows outside of any step belong to no window and end none.
     ///
     /// Returns the number of the row's window, 0 if it has none, and whether the window is new.
     pub(crate) fn enter(&mut self, step: Option<u32>) -> (u32, bool) {
         let Some(step) = step else { return (0, false) };
-        let is_new = self.current_step != Some(step);
-        if is_new {
-            self.close();
-            self.current_step = Some(step);
-            self.number += 1;
-        }
+        let is_new = self.current_step.replace(step) != Some(step);
+        self.number += u32::from(is_new);
         (self.number, is_new)
+    }
+}
+
+/// One window of a step.
+#[derive(Clone, Debug)]
+struct StepWindow {
+    step: u32,
+    first_ns: u64,
+    /// By region type.
+    bytes: [u64; KNOWN_TYPES],
+}
+
+/// Bytes touched in each step, by region type.
+#[derive(Debug, Default)]
+pub(crate) struct StepWindows {
+    counter: StepCounter,
+    /// In the order of the trace; the last is the current one.
+    windows: Vec<StepWindow>,
+}
+
+impl StepWindows {
+    /// As [`StepCounter::enter`].
+    pub(crate) fn enter(&mut self, step: Option<u32>, now_ns: u64) -> (u32, bool) {
+        let (number, is_new) = self.counter.enter(step);
+        if let Some(step) = step.filter(|_| is_new) {
+            self.windows.push(StepWindow { step, first_ns: now_ns, bytes: [0; KNOWN_TYPES] });
+        }
+        (number, is_new)
     }
 
     pub(crate) fn add(&mut self, type_index: usize, bytes: u64) {
-        self.open_bytes[type_index] = self.open_bytes[type_index].saturating_add(bytes);
-    }
-
-    /// Ends the current window.
-    pub(crate) fn close(&mut self) {
-        for (open, closed) in self.open_bytes.iter_mut().zip(&mut self.closed_bytes) {
-            if *open > 0 {
-                closed.push(std::mem::take(open));
-            }
+        if let Some(window) = self.windows.last_mut() {
+            window.bytes[type_index] = window.bytes[type_index].saturating_add(bytes);
         }
     }
 
-    /// Median and maximum over the closed windows in which the type was touched.
-    pub(crate) fn median_and_max(&self, type_index: usize) -> (Option<f64>, Option<u64>) {
-        let mut bytes = self.closed_bytes[type_index].clone();
-        bytes.sort_unstable();
-        let middle = bytes.len() / 2;
-        let median = match bytes.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(bytes[middle] as f64),
-            _ => Some((bytes[middle - 1] as f64 + bytes[middle] as f64) / 2.0),
-        };
-        (median, bytes.last().copied())
+    /// Bytes of the windows in which the type was touched.
+    pub(crate) fn bytes_of(&self, type_index: usize) -> Vec<u64> {
+        self.windows.iter().map(|window| window.bytes[type_index]).filter(|bytes| *bytes > 0).collect()
+    }
+
+    /// Adds the windows of a part of the same trace that holds other bytes. Windows of one step that follow each other in
+    /// time, with no other step between, are one.
+    pub(crate) fn merge(&mut self, other: StepWindows) {
+        self.windows.extend(other.windows);
+        self.windows.sort_by_key(|window| (window.first_ns, window.step));
+        self.windows.dedup_by(|later, earlier| {
+            let is_same = later.step == earlier.step;
+            if is_same {
+                let pairs = earlier.bytes.iter_mut().zip(&later.bytes);
+                pairs.for_each(|(earlier, later)| *earlier = earlier.saturating_add(*later));
+            }
+            is_same
+        });
     }
 }
+
+impl TypeFigures for WorkingSet {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        let totals = of_type.totals;
+        let mut step_bytes: Vec<f64> = totals.step_bytes.iter().map(|&bytes| bytes as f64).collect();
+        Self {
+            basis: totals.tallied.basis,
+            distinct_bytes: totals.distinct_bytes,
+            distinct_pages: totals.distinct_pages,
+            step_median_bytes: median(&mut step_bytes),
+            step_max_bytes: totals.step_bytes.iter().copied().max(),
+        }
+    }
+}
+
+/// Bytes of a unit that mrm-trace calls megabyte.
+const BYTES_PER_MB: f64 = 1_048_576.0;
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::WorkingSet),
+    page: "docs/metrics/working_set.md",
+    by_type: &[
+        column(8, "working_set_mb_total", Unit::Mebibytes, Merging::Sum, Getter::Number(|row| Some(row.working_set.distinct_bytes as f64 / BYTES_PER_MB)),
+            "distinct memory touched"),
+        column(9, "unique_pages_total", Unit::Pages, Merging::Sum, Getter::Integer(|row| Some(row.working_set.distinct_pages)),
+            "distinct pages touched"),
+        column(28, "distinct_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| Some(row.working_set.distinct_bytes)),
+            "distinct bytes touched"),
+        column(29, "step_working_set_median_bytes", Unit::Bytes, Merging::Steps, Getter::Number(|row| row.working_set.step_median_bytes),
+            "distinct bytes touched in a step, median over steps"),
+        column(30, "step_working_set_max_bytes", Unit::Bytes, Merging::Steps, Getter::Integer(|row| row.working_set.step_max_bytes),
+            "distinct bytes touched in a step, most of any step"),
+    ],
+    by_region: &[
+        column(22, "distinct_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| Some(row.working_set.distinct_bytes)),
+            "distinct bytes touched"),
+        column(23, "distinct_pages", Unit::Pages, Merging::Sum, Getter::Integer(|row| Some(row.working_set.distinct_pages)),
+            "distinct pages touched"),
+    ],
+};
 
 /// `mrm-trace`: working set of one region.
 #[derive(Clone, Debug, PartialEq, Serialize)]

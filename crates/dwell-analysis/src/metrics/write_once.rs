@@ -1,8 +1,12 @@
 //! Write-once ratio: how much of what was stored was stored exactly once.
 
+use std::borrow::Cow;
+
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use dwell_events::Metric;
 use serde::Serialize;
 
-use super::{mean, share};
+use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
 use crate::mrm_trace::RegionFacts;
 use crate::region_type::RegionTypeName;
@@ -25,6 +29,14 @@ pub struct WriteOnce {
     pub low: Option<f64>,
     /// The ratio is at most this.
     pub high: Option<f64>,
+}
+
+impl TypeFigures for WriteOnce {
+    type Tally = ();
+
+    fn of(of_type: &OfType<'_>, (): &()) -> Self {
+        of_type.totals.tallied.write_once(of_type.samples)
+    }
 }
 
 /// Distinct bytes by how often they were stored.
@@ -60,6 +72,31 @@ impl StoredBytes {
         }
     }
 }
+
+/// The columns of the metric.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: Some(Metric::WriteOnce),
+    page: "docs/metrics/write_once.md",
+    by_type: &[
+        column(6, "write_once_ratio_mean", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.write_once.ratio),
+            "share of the stored bytes that were stored exactly once"),
+        column(14, "write_once_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.write_once.basis.name()))),
+            "how the write-once ratio was obtained"),
+        column(44, "write_once_estimate", Unit::None, Merging::Derived, Getter::Text(|row| row.write_once.estimate.map(Estimate::name).map(Cow::from)),
+            "what the write-once ratio is worth if accesses were sampled"),
+        column(45, "write_once_low", Unit::Ratio, Merging::WidestBounds, Getter::Number(|row| row.write_once.low),
+            "least that the write-once ratio can be if accesses were sampled"),
+        column(46, "write_once_high", Unit::Ratio, Merging::WidestBounds, Getter::Number(|row| row.write_once.high),
+            "most that the write-once ratio can be if accesses were sampled"),
+    ],
+    by_region: &[
+        column(14, "write_once_ratio", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.write_once.ratio),
+            "share of the stored bytes that were stored exactly once"),
+        column(15, "write_once_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.write_once.basis.name()))),
+            "how the write-once ratio was obtained"),
+    ],
+};
 
 /// `mrm-trace`: write-once ratio of one region that was stored to.
 #[derive(Clone, Debug, PartialEq, Serialize)]

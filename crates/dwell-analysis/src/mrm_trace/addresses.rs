@@ -1,10 +1,10 @@
 //! What rows say of their addresses.
 
 use dwell_events::{OpType, PAGE_SHIFT};
+use rustc_hash::FxHashMap;
 
 use super::row::{Pass, Row};
 use crate::exact::ExactCounts;
-use crate::hash::AddressMap;
 use crate::region_type::TypeIndex;
 
 /// What is known of an address. The region and type that it was first seen with are kept here; it is rare that
@@ -60,11 +60,11 @@ pub(super) struct AddressCounts {
 #[derive(Default)]
 pub(super) struct AddressShard {
     pub(super) waiting: Vec<Row>,
-    addresses: AddressMap<u64, Address>,
+    addresses: FxHashMap<u64, Address>,
     /// Stores to an address from regions other than its first.
-    other_regions: AddressMap<(u64, u32), StoreCount>,
+    other_regions: FxHashMap<(u64, u32), StoreCount>,
     /// Last access to an address as a type other than its first.
-    other_types: AddressMap<(u64, TypeIndex), u64>,
+    other_types: FxHashMap<(u64, TypeIndex), u64>,
 }
 
 impl AddressShard {
@@ -104,7 +104,7 @@ impl AddressShard {
 }
 
 /// Notes the access and returns when the address was last accessed as this type.
-fn follow(address: &mut Address, row: &Row, other_types: &mut AddressMap<(u64, TypeIndex), u64>) -> Option<u64> {
+fn follow(address: &mut Address, row: &Row, other_types: &mut FxHashMap<(u64, TypeIndex), u64>) -> Option<u64> {
     if address.region_type != row.region_type {
         return other_types.insert((row.address, row.region_type), row.timestamp_ns);
     }

@@ -48,7 +48,7 @@ const SHARDS: usize = 64;
 const WAITING_ROWS: usize = 1 << 19;
 
 /// Follows a trace by the definitions of mrm-trace.
-pub(crate) struct MrmTraceCollector {
+pub(crate) struct MrmTraceGatherer {
     index: RegionIndex,
     /// In the order of their places.
     region_ids: Vec<u64>,
@@ -60,7 +60,7 @@ pub(crate) struct MrmTraceCollector {
     intervals_ns: Vec<ExactCounts>,
 }
 
-impl Default for MrmTraceCollector {
+impl Default for MrmTraceGatherer {
     fn default() -> Self {
         Self {
             index: RegionIndex::default(),
@@ -74,7 +74,7 @@ impl Default for MrmTraceCollector {
     }
 }
 
-impl MrmTraceCollector {
+impl MrmTraceGatherer {
     /// Takes a row. If `is_in_order` is false, the rows have to be given to [`Self::follow`] afterwards, by time.
     pub(crate) fn push(&mut self, access: &Access, is_in_order: bool) {
         self.deal(access, if is_in_order { Pass::CountAndFollow } else { Pass::Count });

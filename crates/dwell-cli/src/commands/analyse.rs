@@ -36,7 +36,7 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         print_result(&summary_text::region_table(&regions, window_s, report.definitions.name()))?;
     } else {
         let mut facts = RunFacts::default();
-        facts.set_metrics(&report.metrics_csv_of(&args.metrics)).map_err(hinted)?;
+        facts.set_metrics(report.figures_of(&args.metrics));
         print_result(&run_table(&facts, &args.metrics))?;
     }
     Ok(ExitCode::SUCCESS)

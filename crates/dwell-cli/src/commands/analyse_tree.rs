@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_analysis::metric_columns;
+use dwell_analysis::{Metric, metric_columns};
 use dwell_build::analyse_run;
 use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_report::text::aggregate_text;
@@ -79,7 +79,8 @@ fn compute_again(run: &mut RunFacts, args: &AnalyseArgs) -> anyhow::Result<()> {
     }
     say(format_args!("computing the figures of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     let report = analyse_run(&RunDir::open(&run.path).map_err(hinted)?, options).map_err(hinted)?;
-    run.set_metrics(&report.metrics_csv()).map_err(hinted)
+    run.set_metrics(report.figures_of(&Metric::ALL));
+    Ok(())
 }
 
 fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {

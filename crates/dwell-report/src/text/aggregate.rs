@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{bytes, counted, ratio, seconds, table, totals};
-use crate::{Aggregate, Group, RunFacts};
 use dwell_analysis::statistics::Summary;
 use dwell_analysis::{Metric, metric_columns};
+
+use super::{counted, table, totals};
+use crate::numbers::of_unit;
+use crate::{Aggregate, Group, RunFacts, unit_of};
 
 /// Columns of `metrics.csv` that are shown if nobody chooses others.
 const COLUMNS: [&str; 8] = [
@@ -54,7 +56,8 @@ pub fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
     let types: Vec<&str> = run.metrics.iter().map(|line| line.region_type.as_str()).collect();
     let value = |region_type: &str, column: &str| {
         let line = run.metrics.iter().find(|line| line.region_type == region_type)?;
-        line.number(column).map(|number| figure(column, number)).or_else(|| line.text(column).map(str::to_owned))
+        let value = line.values.get(column)?;
+        Some(value.number().map_or_else(|| value.to_string(), |number| figure(column, number)))
     };
     figure_table(&types, &columns_of(metrics), value)
 }
@@ -132,16 +135,7 @@ fn with_spread(column: &str, summary: &Summary) -> String {
     }
 }
 
-/// A figure in the unit that its name ends with.
+/// A figure in the unit of its column.
 fn figure(column: &str, value: f64) -> String {
-    match column {
-        column if column.ends_with("_per_s") => ratio(value),
-        column if column.ends_with("_s") => seconds(value),
-        column if column.ends_with("_ns") => seconds(value / 1e9),
-        column if column.contains("bytes") => bytes(value.round() as u64),
-        column if column.contains("ratio") || column.ends_with("_share") || column.ends_with("_mean") => {
-            if value < 10.0 { format!("{value:.3}") } else { ratio(value) }
-        }
-        _ => ratio(value),
-    }
+    of_unit(unit_of(column), value)
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{bytes, counted, or_dash, ratio, seconds, table, totals, wrapped};
+use dwell_analysis::Unit;
+
+use super::{counted, or_dash, table, totals, wrapped};
+use crate::numbers::of_unit;
 use crate::{CompareGroup, Comparison, ContextLine, FIGURES, Figure, Spread, exclusions_text};
 
 /// Widest line of a table.
@@ -52,7 +55,7 @@ fn column(comparison: &Comparison, group: &CompareGroup) -> Vec<String> {
         group.run_ids.len().to_string(),
     ];
     let figures =
-        FIGURES.iter().map(|figure| or_dash(group.figures.get(figure.name), |spread| cell(figure.name, spread)));
+        FIGURES.iter().map(|figure| or_dash(group.figures.get(figure.name), |spread| cell(figure.unit, spread)));
     keys.into_iter().chain(figures).chain([classes(&group.verdicts)]).collect()
 }
 
@@ -66,23 +69,12 @@ fn shortened(name: &str) -> String {
 }
 
 /// `12.3 ms`, of several runs with the smallest and largest: `12.3 ms (11.0–15.2)`.
-fn cell(name: &str, spread: &Spread) -> String {
-    let median = figure(name, spread.median);
+fn cell(unit: Unit, spread: &Spread) -> String {
+    let median = of_unit(unit, spread.median);
     if spread.n < 2 || spread.min == spread.max {
         return median;
     }
-    format!("{median} ({}–{})", figure(name, spread.min), figure(name, spread.max))
-}
-
-/// A figure in the unit that its name ends with.
-fn figure(name: &str, value: f64) -> String {
-    let signed = |text: fn(f64) -> String| if value < 0.0 { format!("−{}", text(-value)) } else { text(value) };
-    match name {
-        name if name.ends_with("_tokens_per_s") => signed(ratio),
-        name if name.ends_with("_s") => signed(seconds),
-        name if name.contains("bytes") => signed(|value| bytes(value.round() as u64)),
-        _ => format!("{value:.3}"),
-    }
+    format!("{median} ({}–{})", of_unit(unit, spread.min), of_unit(unit, spread.max))
 }
 
 /// `preallocated`, or `2 preallocated, 1 below_resolution` if runs disagree.
@@ -142,8 +134,8 @@ fn context_table(context_lines: &[ContextLine]) -> String {
             format!("{} {} {kv_type} ({}{compute})", line.engine, shortened(&line.model_id), line.memory.name()),
             line.context_lengths.to_string(),
             line.points.len().to_string(),
-            figure("bytes", line.bytes_per_token),
-            or_dash(line.theory_bytes_per_token, |value| figure("bytes", value)),
+            of_unit(Unit::Bytes, line.bytes_per_token),
+            or_dash(line.theory_bytes_per_token, |value| of_unit(Unit::Bytes, value)),
             or_dash(line.measured_by_theory, |value| format!("{value:.3}")),
         ]
     }));

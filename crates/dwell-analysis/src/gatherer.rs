@@ -1,0 +1,257 @@
+//! Gathers, row by row, what dwell's definitions need; parts of a trace that were gathered apart add up.
+
+use dwell_events::{OpType, RegionType};
+
+use crate::distribution::Distribution;
+use crate::footprint::Footprint;
+use crate::kv_lives::KvLives;
+use crate::lives::{ByteRange, Life, LifeMap, LifeSink, Visit};
+use crate::metrics::TypeTallies;
+use crate::metrics::read_frequency::AccessCounts;
+use crate::metrics::retention::{FinishedLife, LifeTally};
+use crate::metrics::working_set::StepWindows;
+use crate::ranges::RangeSet;
+use crate::reader::{Access, BlockLife};
+use crate::region_index::{RegionIndex, Slot};
+use crate::region_type::{KNOWN_TYPES, known_index};
+use crate::sampling::SamplerTally;
+use crate::{AnalysisError, Basis};
+
+/// Place of the KV cache in [`RegionType::ALL`].
+pub(crate) const KV_CACHE: usize = RegionType::KvCache as usize;
+
+/// What is gathered of one region. An id that appears with two types is two regions.
+pub(crate) struct Region {
+    pub(crate) region_id: u64,
+    /// Place in [`RegionType::ALL`].
+    pub(crate) type_index: usize,
+    pub(crate) first_seen_ns: u64,
+    pub(crate) last_seen_ns: u64,
+    pub(crate) basis: Basis,
+    pub(crate) counts: AccessCounts,
+    pub(crate) footprint: Footprint,
+    pub(crate) lives: LifeTally,
+    pub(crate) intervals_ns: Distribution,
+}
+
+impl Region {
+    fn new(access: &Access) -> Self {
+        Self {
+            region_id: access.region_id,
+            type_index: known_index(access.region_type),
+            first_seen_ns: access.timestamp_ns,
+            last_seen_ns: access.timestamp_ns,
+            basis: access.basis,
+            counts: AccessCounts::default(),
+            footprint: Footprint::default(),
+            lives: LifeTally::default(),
+            intervals_ns: Distribution::default(),
+        }
+    }
+
+    fn count(&mut self, access: &Access) {
+        self.first_seen_ns = self.first_seen_ns.min(access.timestamp_ns);
+        self.last_seen_ns = self.last_seen_ns.max(access.timestamp_ns);
+        self.basis = self.basis.max(access.basis);
+        self.counts.count(access);
+    }
+
+    fn merge(&mut self, other: Region) {
+        self.first_seen_ns = self.first_seen_ns.min(other.first_seen_ns);
+        self.last_seen_ns = self.last_seen_ns.max(other.last_seen_ns);
+        self.basis = self.basis.max(other.basis);
+        self.counts.add(other.counts);
+        self.footprint.merge(other.footprint);
+        self.lives.merge(&other.lives);
+        self.intervals_ns.merge(&other.intervals_ns);
+    }
+}
+
+/// Follows a trace by dwell's definitions.
+#[derive(Default)]
+pub(crate) struct Gatherer {
+    index: RegionIndex,
+    pub(crate) regions: Vec<Region>,
+    lives: LifeMap,
+    /// By region type.
+    pub(crate) tallies: [TypeTallies; KNOWN_TYPES],
+    pub(crate) steps: StepWindows,
+    /// Where the lives of the KV cache come from, if not from its accesses.
+    pub(crate) kv_lives: Option<KvLives>,
+    /// What the current step touched of the KV cache, if its lives come from elsewhere.
+    kv_step: RangeSet,
+    pub(crate) samples: SamplerTally,
+}
+
+impl Gatherer {
+    /// From now on accesses of the KV cache are counted, and its lives are those that are pushed.
+    pub(crate) fn expect_kv_lives(&mut self) -> &mut KvLives {
+        self.kv_lives.get_or_insert_default()
+    }
+
+    pub(crate) fn push_kv_life(&mut self, life: &BlockLife) {
+        self.expect_kv_lives().push(life);
+    }
+
+    /// Takes a row.
+    pub(crate) fn push(&mut self, access: &Access) {
+        let type_index = known_index(access.region_type);
+        let position = self.region(access, type_index);
+        self.regions[position].count(access);
+        if access.basis == Basis::Sampled {
+            self.samples.follow(access);
+        }
+        self.tallies[type_index].follow(access);
+        let (window, is_new_window) = self.steps.enter(access.step, access.timestamp_ns);
+        if is_new_window {
+            self.kv_step.clear();
+        }
+        let range = (access.address, access.end());
+        if range.0 == range.1 {
+            return;
+        }
+        if type_index == KV_CACHE && self.kv_lives.is_some() {
+            self.touch_kv(position, range, window);
+        } else {
+            let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window };
+            self.follow(access.op_type, range, visit, type_index);
+        }
+    }
+
+    fn region(&mut self, access: &Access, type_index: usize) -> usize {
+        match self.index.slot(access.region_id, type_index as u16) {
+            Slot::Known(position) => position,
+            Slot::New(position) => {
+                self.regions.push(Region::new(access));
+                position
+            }
+        }
+    }
+
+    fn touch_kv(&mut self, position: usize, range: ByteRange, window: u32) {
+        self.regions[position].footprint.touch(range);
+        if window != 0 {
+            self.steps.add(KV_CACHE, self.kv_step.insert(range));
+        }
+    }
+
+    fn follow(&mut self, op_type: OpType, range: ByteRange, visit: Visit, type_index: usize) {
+        let is_store = op_type == OpType::Store;
+        let steps = &mut self.steps;
+        let mut sink = Sink { regions: &mut self.regions, region: visit.region, is_store, steps, type_index };
+        match op_type {
+            OpType::Load => self.lives.load(range, visit, &mut sink),
+            OpType::Store => self.lives.store(range, visit, &mut sink),
+        }
+    }
+
+    /// Adds what a part of the same trace that holds other bytes gathered. No rows may follow.
+    pub(crate) fn merge(&mut self, other: Gatherer) -> Result<(), AnalysisError> {
+        match (&mut self.kv_lives, other.kv_lives) {
+            (None, None) => {}
+            (Some(lives), Some(others)) => lives.merge(others),
+            _ => return Err(AnalysisError::UnlikeParts { difference: "whether lives of KV blocks were given" }),
+        }
+        let positions: Vec<u32> = other.regions.into_iter().map(|region| self.merge_region(region)).collect();
+        self.lives.merge(other.lives, |region| positions[region as usize]);
+        self.tallies.iter_mut().zip(&other.tallies).for_each(|(tallies, others)| tallies.merge(others));
+        self.steps.merge(other.steps);
+        self.samples.merge(&other.samples);
+        Ok(())
+    }
+
+    /// Where the region is now.
+    fn merge_region(&mut self, region: Region) -> u32 {
+        match self.index.slot(region.region_id, region.type_index as u16) {
+            Slot::Known(position) => {
+                self.regions[position].merge(region);
+                position as u32
+            }
+            Slot::New(position) => {
+                self.regions.push(region);
+                position as u32
+            }
+        }
+    }
+
+    /// Ends what is still going on, as far as the trace saw it.
+    pub(crate) fn close(&mut self) {
+        self.lives.close(&mut OpenLives { regions: &mut self.regions, counts_samples: self.samples.is_sampled() });
+        self.regions.iter_mut().for_each(|region| region.footprint.close());
+    }
+}
+
+/// Books what happens to bytes: intervals, steps and footprints on the region that accesses them, lives on the region
+/// that stored them.
+struct Sink<'a> {
+    regions: &'a mut [Region],
+    region: u32,
+    is_store: bool,
+    steps: &'a mut StepWindows,
+    type_index: usize,
+}
+
+impl Sink<'_> {
+    fn region(&mut self) -> &mut Region {
+        &mut self.regions[self.region as usize]
+    }
+}
+
+impl LifeSink for Sink<'_> {
+    fn life_ended(&mut self, life: &Life, bytes: ByteRange) {
+        add_life(self.regions, life, bytes, false);
+        // A rewrite by the region that rewrote the bytes before adds nothing to what is known of them.
+        if !(life.is_rewrite && life.region == self.region) {
+            self.region().footprint.store(bytes);
+        }
+    }
+
+    fn touched_first(&mut self, bytes: ByteRange) {
+        let is_store = self.is_store;
+        let footprint = &mut self.region().footprint;
+        footprint.touch(bytes);
+        if is_store {
+            footprint.store(bytes);
+        }
+    }
+
+    fn touched_again(&mut self, life: &Life, interval_ns: u64, (start, end): ByteRange) {
+        let is_known = life.last_region == self.region;
+        let region = self.region();
+        region.intervals_ns.add(interval_ns, end - start);
+        if !is_known {
+            region.footprint.touch((start, end));
+        }
+    }
+
+    fn new_in_window(&mut self, bytes: u64) {
+        self.steps.add(self.type_index, bytes);
+    }
+}
+
+/// Books the lives that nothing ended.
+struct OpenLives<'a> {
+    regions: &'a mut [Region],
+    /// Only the lives of sampled traces are judged by their samples.
+    counts_samples: bool,
+}
+
+impl LifeSink for OpenLives<'_> {
+    fn life_left_open(&mut self, life: &Life, (start, end): ByteRange) {
+        add_life(self.regions, life, (start, end), true);
+        if self.counts_samples {
+            let samples = u64::from(life.loads) + u64::from(!life.is_inferred);
+            self.regions[life.region as usize].lives.add_samples(samples, end - start);
+        }
+    }
+}
+
+fn add_life(regions: &mut [Region], life: &Life, (start, end): ByteRange, is_open: bool) {
+    regions[life.region as usize].lives.add(&FinishedLife {
+        retention_ns: life.retention_ns(),
+        loads: life.loads.into(),
+        bytes: end - start,
+        is_open,
+        is_inferred: life.is_inferred,
+    });
+}

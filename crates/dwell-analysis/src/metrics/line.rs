@@ -1,0 +1,39 @@
+//! The columns that say which line it is and how its figures were obtained.
+
+use std::borrow::Cow;
+
+use crate::column::{Getter, Merging, MetricTable, Unit, column};
+use crate::sampling::Obstacle;
+
+/// The columns that describe a line, whatever metrics are asked for.
+#[rustfmt::skip]
+pub(crate) static TABLE: MetricTable = MetricTable {
+    metric: None,
+    page: "docs/metrics/README.md",
+    by_type: &[
+        column(0, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
+            "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
+        column(1, "n_regions", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.n_regions)),
+            "regions of the type"),
+        column(11, "definitions", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(row.definitions.name()))),
+            "whose definitions the figures follow: `dwell` or `mrm-trace`"),
+        column(12, "basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.read_frequency.basis.name()))),
+            "how the accesses were obtained: `exact`, `page`, `sampled` or `inferred`"),
+        column(16, "window_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| Some(row.suitability.window_s)),
+            "from the first to the last access of the run"),
+        column(47, "not_estimable_reason", Unit::None, Merging::Derived, Getter::Text(|row| row.retention.obstacle.map(Obstacle::name).map(Cow::from)),
+            "why a figure cannot be estimated from the sample"),
+    ],
+    by_region: &[
+        column(0, "region_id", Unit::None, Merging::Same, Getter::Integer(|row| Some(row.region_id)),
+            "row of `region_map` with this id"),
+        column(1, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
+            "`weight`, `kv_cache`, `activation`, `runtime` or `unknown`"),
+        column(2, "first_seen_ns", Unit::Nanoseconds, Merging::Extreme, Getter::Integer(|row| row.first_seen_ns),
+            "time of the first access"),
+        column(3, "last_seen_ns", Unit::Nanoseconds, Merging::Extreme, Getter::Integer(|row| row.last_seen_ns),
+            "time of the last access"),
+        column(24, "basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.read_frequency.basis.name()))),
+            "how the accesses were obtained: `exact`, `page`, `sampled` or `inferred`"),
+    ],
+};

@@ -1,0 +1,157 @@
+//! What the figures of a trace are computed from, by region type: what parts of a trace, or several runs, add up to.
+
+use dwell_events::RegionType;
+
+use crate::Basis;
+use crate::distribution::Distribution;
+use crate::histogram::GatheredLives;
+use crate::kv_lives::KvTensor;
+use crate::metrics::read_frequency::AccessCounts;
+use crate::metrics::retention::{LifeTally, Retention};
+use crate::metrics::suitability::SuitabilityThresholds;
+use crate::metrics::write_once::{StoredBytes, WriteOnce};
+use crate::metrics::{OfType, RegionTypeRow, TypeTallies};
+use crate::sampling::{SamplerTally, not_estimable_retention, not_estimable_write_once};
+
+/// What a row of figures is made of, of one region or of all regions of a type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tallied {
+    pub(crate) basis: Basis,
+    pub(crate) lives: LifeTally,
+    pub(crate) counts: AccessCounts,
+    pub(crate) intervals_ns: Distribution,
+    pub(crate) interval_basis: Basis,
+    pub(crate) stored: StoredBytes,
+    /// The lives are those of a table, whatever rows were seen.
+    pub(crate) has_kv_lives: bool,
+}
+
+impl Tallied {
+    /// All but the stored bytes, which regions may share.
+    pub(crate) fn merge(&mut self, other: &Tallied) {
+        self.basis = self.basis.max(other.basis);
+        self.lives.merge(&other.lives);
+        self.counts.add(other.counts);
+        self.intervals_ns.merge(&other.intervals_ns);
+        self.interval_basis = self.interval_basis.max(other.interval_basis);
+        self.has_kv_lives |= other.has_kv_lives;
+    }
+
+    pub(crate) fn add_kv_tensor(&mut self, tensor: &KvTensor) {
+        self.basis = self.basis.max(tensor.basis);
+        self.lives.merge(&tensor.lives);
+        self.intervals_ns.merge(&tensor.intervals_ns);
+        // Only the mean of a block's intervals is known.
+        self.interval_basis = Basis::Inferred;
+        self.stored.add(tensor.stored_bytes());
+        self.has_kv_lives = true;
+    }
+
+    /// Whether lives were followed along samples.
+    pub(crate) fn is_sampled(&self, samples: &SamplerTally) -> bool {
+        samples.is_sampled() && !self.has_kv_lives
+    }
+
+    pub(crate) fn retention(&self, samples: &SamplerTally) -> Retention {
+        if !self.is_sampled(samples) {
+            return self.lives.figures(self.basis);
+        }
+        let basis = self.basis.max(Basis::Sampled);
+        match samples.sampler() {
+            Ok(sampler) => sampler.retention(&self.lives, basis),
+            Err(obstacle) => not_estimable_retention(obstacle, basis),
+        }
+    }
+
+    pub(crate) fn write_once(&self, samples: &SamplerTally) -> WriteOnce {
+        if !self.is_sampled(samples) {
+            return self.stored.figures(self.basis);
+        }
+        let basis = self.basis.max(Basis::Sampled);
+        match samples.sampler() {
+            Ok(sampler) => sampler.write_once(&self.stored, basis),
+            Err(_) => not_estimable_write_once(basis),
+        }
+    }
+
+    /// Loads of a byte in one of its lives; none if lives cannot be followed.
+    pub(crate) fn reads_per_life(&self, samples: &SamplerTally) -> Option<f64> {
+        if self.is_sampled(samples) { None } else { self.lives.reads_per_life() }
+    }
+}
+
+/// What the figures of one region type are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeTotals {
+    /// Place in [`RegionType::ALL`].
+    pub(crate) type_index: usize,
+    pub(crate) n_regions: u64,
+    pub(crate) distinct_bytes: u64,
+    pub(crate) distinct_pages: u64,
+    pub(crate) tallied: Tallied,
+    pub(crate) tallies: TypeTallies,
+    /// Bytes touched in each step window that touched any, in any order.
+    pub(crate) step_bytes: Vec<u64>,
+}
+
+impl TypeTotals {
+    pub(crate) fn region_type(&self) -> RegionType {
+        RegionType::ALL[self.type_index]
+    }
+
+    fn merge(&mut self, other: &TypeTotals) {
+        self.n_regions += other.n_regions;
+        self.distinct_bytes = self.distinct_bytes.saturating_add(other.distinct_bytes);
+        self.distinct_pages += other.distinct_pages;
+        self.tallied.merge(&other.tallied);
+        self.tallied.stored.add(other.tallied.stored);
+        self.tallies.merge(&other.tallies);
+        self.step_bytes.extend(&other.step_bytes);
+    }
+}
+
+/// What the figures of a run are made of, by region type.
+///
+/// The totals of several runs add up, because no two of them share memory: the lives, accesses and working sets of both
+/// count. Parts of one trace share regions and steps; they are merged before, by [`crate::Analyser::merge`].
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// By name of the type.
+    pub(crate) types: Vec<TypeTotals>,
+    pub(crate) samples: SamplerTally,
+    pub(crate) window_s: f64,
+}
+
+impl Totals {
+    /// Adds the totals of another run.
+    pub fn merge(&mut self, other: &Totals) {
+        for of_type in &other.types {
+            match self.types.binary_search_by_key(&of_type.type_index, |known| known.type_index) {
+                Ok(place) => self.types[place].merge(of_type),
+                Err(place) => self.types.insert(place, of_type.clone()),
+            }
+        }
+        self.samples.merge(&other.samples);
+        self.window_s = self.window_s.max(other.window_s);
+    }
+
+    /// One row per region type that occurs, by name.
+    pub fn region_types(&self, thresholds: &SuitabilityThresholds) -> Vec<RegionTypeRow> {
+        let row =
+            |totals| RegionTypeRow::of(&OfType { totals, samples: &self.samples, thresholds, window_s: self.window_s });
+        self.types.iter().map(row).collect()
+    }
+
+    /// The lives of the types whose retention is exact.
+    pub(crate) fn gathered_lives(&self) -> Vec<GatheredLives> {
+        let exact = self.types.iter().filter(|of_type| !of_type.tallied.is_sampled(&self.samples));
+        exact.map(|of_type| of_type.tallied.lives.gathered(of_type.region_type().name().into())).collect()
+    }
+}
+
+/// Equal lives, because all else is in the rows of a report.
+impl PartialEq for Totals {
+    fn eq(&self, other: &Self) -> bool {
+        self.gathered_lives() == other.gathered_lives()
+    }
+}
