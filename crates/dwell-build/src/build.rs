@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::validity::ValidityClass;
-use dwell_analysis::{Analyser, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RunView, ViewedRun};
+use dwell_analysis::{MetricsReport, Options, RunView, ViewedRun};
 use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
@@ -15,7 +15,8 @@ use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
-use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter, open_table_subset};
+use dwell_metrics::analyse_run;
+use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
 use crate::memory_report::{TokenMemory, memory_report};
 use crate::metadata::run_metadata;
@@ -156,25 +157,6 @@ fn remove_unfinished_tables(run: &RunDir) {
         name.push(PARTIAL_SUFFIX);
         let _ = fs::remove_file(name);
     }
-}
-
-/// The metrics of a run's tables.
-pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, BuildError> {
-    if run.marker()?.is_some_and(|marker| marker.state == RunState::Recording) {
-        return Err(BuildError::NotFinished { run: run.path().to_owned() });
-    }
-    let failed = |error: dwell_analysis::AnalysisError| BuildError::Analysis { reason: error.to_string() };
-    let mut analyser = Analyser::new(options);
-    // mrm-trace leaves the table out when it would be empty.
-    if run.table(Table::KvBlockLifecycle).exists() {
-        for batch in open_table_subset(run.path(), Table::KvBlockLifecycle, &KV_LIFECYCLE_COLUMNS)? {
-            analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
-        }
-    }
-    for batch in open_table_subset(run.path(), Table::Trace, &options.trace_columns())? {
-        analyser.push_trace(&batch?).map_err(failed)?;
-    }
-    Ok(analyser.finish())
 }
 
 fn read_raw<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, FileError> {

@@ -4,6 +4,7 @@ use dwell_collectors::CollectError;
 use dwell_events::Hint;
 use dwell_files::FileError;
 use dwell_metadata::RunRecord;
+use dwell_metrics::MetricsError;
 use dwell_store::StoreError;
 
 /// Why the tables of a run could not be made.
@@ -74,7 +75,7 @@ pub enum BuildError {
     },
 
     /// The analysis could not read what the labeller wrote.
-    #[error("computing the metrics failed: {reason}")]
+    #[error("{reason}")]
     Analysis {
         /// Why.
         reason: String,
@@ -95,6 +96,17 @@ impl BuildError {
 impl From<FileError> for BuildError {
     fn from(error: FileError) -> Self {
         Self::Store(error.into())
+    }
+}
+
+impl From<MetricsError> for BuildError {
+    fn from(error: MetricsError) -> Self {
+        match error {
+            // What the disk refuses can be recovered from, whichever step needed it.
+            MetricsError::Store(error) => Self::Store(error),
+            MetricsError::NotFinished { run } => Self::NotFinished { run },
+            other => Self::Analysis { reason: other.to_string() },
+        }
     }
 }
 

@@ -23,7 +23,7 @@ mod seal;
 mod server_figures;
 mod summary;
 
-pub use build::{BuildSetup, BuiltRun, analyse_run, build_run};
+pub use build::{BuildSetup, BuiltRun, build_run};
 pub use error::BuildError;
 pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;

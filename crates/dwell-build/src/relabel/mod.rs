@@ -21,10 +21,11 @@ use dwell_events::{Hint, Severity};
 use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most, write_bytes_atomically, write_json_atomically};
 use dwell_label::rules::{DecidedBy, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
+use dwell_metrics::analyse_run;
 use dwell_store::{RunDir, RunState, StoreError, TableWriter, open_table, text_at, write_manifest};
 use serde::Serialize;
 
-use crate::{BuildError, analyse_run};
+use crate::BuildError;
 use rows::LabelledRows;
 use staging::Staging;
 

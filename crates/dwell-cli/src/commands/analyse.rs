@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use dwell_build::{RegionSummary, analyse_run};
+use dwell_build::RegionSummary;
+use dwell_metrics::analyse_run;
 use dwell_report::RunFacts;
 use dwell_report::text::run_table;
 use dwell_store::{RunDir, TreeKind, tree_kind};

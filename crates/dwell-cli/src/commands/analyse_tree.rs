@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::{Metric, metric_columns};
-use dwell_build::analyse_run;
 use dwell_files::{write_bytes_atomically, write_json_atomically};
+use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
 use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
 use dwell_store::{FoundRun, RunDir, runs_under};
