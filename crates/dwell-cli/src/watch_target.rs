@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_process::{FoundProcess, ProcessError, Sampler, find_processes, process_name};
+use dwell_report::text::counted_processes;
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -132,11 +133,6 @@ impl Target {
             thread::sleep(LOOK_INTERVAL);
         }
     }
-}
-
-/// `1 process`, `3 processes`.
-pub(crate) fn counted_processes(count: u64) -> String {
-    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
 }
 
 fn end(command: &Child) {

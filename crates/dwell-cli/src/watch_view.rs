@@ -3,13 +3,11 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use dwell_report::text::{bytes, or_dash, seconds};
+use dwell_report::text::{bytes, counted_processes, growth_text, or_dash, seconds};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::say;
 use crate::watch_record::WatchRecord;
-use crate::watch_summary::growth_text;
-use crate::watch_target::counted_processes;
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
 use crate::shell::shell_word;
 use crate::watch_record::WatchRecord;
-use crate::watch_summary::WatchSummary;
+use crate::watch_summary::summary_of;
 use crate::watch_target::{Target, Wait};
 use crate::watch_view::WatchView;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     // A program that was started here is waited for, whatever became of its samples.
     let command = target.wait_for_command(&mut signals);
     watched.and_then(|()| log.map_or(Ok(()), MemoryLog::finish)).map_err(|error| log_failure(&error, args))?;
-    let summary = WatchSummary::new(&record, &target, command, args.output.as_deref());
+    let summary = summary_of(&record, &target, command, args.output.as_deref());
     match args.json {
         true => super::print_json(&summary)?,
         false => print_result(&summary.text())?,

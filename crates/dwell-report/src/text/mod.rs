@@ -5,6 +5,7 @@ mod capture;
 mod compare;
 mod format;
 mod speed;
+mod watch;
 mod wrap;
 
 pub use aggregate::{aggregate_text, run_table};
@@ -12,6 +13,9 @@ pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
 pub use format::{counted, or_dash, table, totals};
 pub use speed::speed_line;
+pub use watch::{
+    CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, counted_processes, growth_text,
+};
 pub use wrap::wrapped;
 
 pub use crate::numbers::{bytes, count, ratio, seconds};
