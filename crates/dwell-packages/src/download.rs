@@ -1,0 +1,204 @@
+//! Connections: certificates, proxies, redirects, limits.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use ureq::http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use ureq::http::{Response, StatusCode};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body, Proxy};
+
+use crate::address::Address;
+use crate::index::ACCEPTED;
+use crate::{PackageError, PipSettings};
+
+/// Redirects that are followed, as many as browsers do.
+const MOST_REDIRECTS: usize = 20;
+/// How often is asked before it is given up, and how long is waited before the second time.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest page of an index: the largest on PyPI have some ten mebibytes.
+const PAGE_MAX_BYTES: u64 = 64 << 20;
+
+/// Makes connections the way pip is configured.
+pub(crate) struct Client<'a> {
+    settings: &'a PipSettings,
+    roots: RootCerts,
+}
+
+/// A page.
+pub(crate) struct Page {
+    pub(crate) address: Address,
+    pub(crate) is_json: bool,
+    pub(crate) body: Vec<u8>,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(settings: &'a PipSettings) -> Result<Self, PackageError> {
+        // An error means that one is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let roots = match &settings.certificates {
+            Some(path) => RootCerts::new_with_certs(&certificates_in(path)?),
+            None => RootCerts::PlatformVerifier,
+        };
+        Ok(Self { settings, roots })
+    }
+
+    /// A page of an index.
+    pub(crate) fn page(&self, address: &Address) -> Result<Page, PackageError> {
+        patiently(|| {
+            let (address, mut response) = self.get(address)?;
+            let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let is_json = content_type.is_some_and(|name| name.contains("json"));
+            let mut body = Vec::new();
+            copy(&address, response.body_mut(), PAGE_MAX_BYTES, &mut |bytes| {
+                body.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            Ok(Page { address, is_json, body })
+        })
+    }
+
+    /// Writes a file to the beginning of `out` and gives its SHA-256. `progress` is told how many bytes there are and
+    /// how many will be.
+    pub(crate) fn file(
+        &self,
+        address: &Address,
+        limit_bytes: u64,
+        out: &mut File,
+        progress: &mut dyn FnMut(u64, Option<u64>),
+    ) -> Result<String, PackageError> {
+        patiently(|| {
+            let failed = |error| PackageError::from_io("keeping a download", Path::new(address.file_name()), error);
+            out.rewind().and_then(|()| out.set_len(0)).map_err(failed)?;
+            let (answering, mut response) = self.get(address)?;
+            let total_bytes = response.body().content_length();
+            let (mut sum, mut written_bytes) = (Sha256::new(), 0);
+            copy(&answering, response.body_mut(), limit_bytes, &mut |bytes| {
+                sum.update(bytes);
+                out.write_all(bytes).map_err(failed)?;
+                written_bytes += bytes.len() as u64;
+                progress(written_bytes, total_bytes);
+                Ok(())
+            })?;
+            Ok(hex(&sum.finalize()))
+        })
+    }
+
+    /// What an address answers. Redirects are followed here, so that each server gets the credentials and the trust that
+    /// are its own.
+    fn get(&self, address: &Address) -> Result<(Address, Response<Body>), PackageError> {
+        let mut address = address.clone();
+        for _ in 0..=MOST_REDIRECTS {
+            let failed =
+                |error: ureq::Error| PackageError::Connection { address: address.shown(), reason: error.to_string() };
+            let response = self.agent(&address)?.get(address.uri()).header(ACCEPT, ACCEPTED).call().map_err(failed)?;
+            let status = response.status();
+            if status == StatusCode::OK {
+                return Ok((address, response));
+            }
+            let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            match target.filter(|_| status.is_redirection()) {
+                Some(target) => address = redirected(&address, target)?,
+                None => return Err(PackageError::Status { address: address.shown(), status: status.as_u16() }),
+            }
+        }
+        Err(PackageError::Connection { address: address.shown(), reason: "too many redirects".to_owned() })
+    }
+
+    fn agent(&self, address: &Address) -> Result<Agent, PackageError> {
+        let is_trusted = self.settings.trusted_hosts.iter().any(|trusted| address.is_on(trusted));
+        let tls = TlsConfig::builder().root_certs(self.roots.clone()).disable_verification(is_trusted);
+        let proxy = match &self.settings.proxy {
+            Some(proxy) => Some(Proxy::new(proxy).map_err(|error| PackageError::UnfitAddress {
+                address: "of the proxy".to_owned(),
+                reason: error.to_string(),
+            })?),
+            // What listens here is not reached through another machine.
+            None if address.is_loopback() => None,
+            None => Proxy::try_from_env(),
+        };
+        let config = Agent::config_builder()
+            .user_agent(concat!("dwell/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(proxy)
+            .tls_config(tls.build())
+            .timeout_connect(Some(self.settings.timeout))
+            .timeout_recv_response(Some(self.settings.timeout))
+            .timeout_per_read(Some(self.settings.timeout));
+        Ok(Agent::new_with_config(config.build()))
+    }
+}
+
+/// What is encrypted stays so.
+fn redirected(from: &Address, target: &str) -> Result<Address, PackageError> {
+    let to = from.join(target)?;
+    if from.is_encrypted() && !to.is_encrypted() {
+        let reason = format!("a redirect to {}, which is not encrypted", to.shown());
+        return Err(PackageError::Connection { address: from.shown(), reason });
+    }
+    Ok(to)
+}
+
+fn certificates_in(path: &Path) -> Result<Vec<Certificate<'static>>, PackageError> {
+    const CERTIFICATES_MAX_BYTES: u64 = 16 << 20;
+    let pem = dwell_files::read_at_most(path, CERTIFICATES_MAX_BYTES)
+        .map_err(|error| PackageError::from_io("reading the certificates that pip uses", path, error))?;
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    Ok(parse_pem(&pem).filter_map(certificate).collect())
+}
+
+/// Hands a body over in pieces, up to a limit.
+fn copy(
+    address: &Address,
+    body: &mut Body,
+    limit_bytes: u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), PackageError>,
+) -> Result<(), PackageError> {
+    let too_long = || PackageError::TooLong { address: address.shown(), limit_bytes };
+    let announced_bytes = body.content_length();
+    if announced_bytes.is_some_and(|bytes| bytes > limit_bytes) {
+        return Err(too_long());
+    }
+    let broken = |reason: String| PackageError::Connection { address: address.shown(), reason };
+    let mut reader = body.as_reader();
+    let mut buffer = vec![0; 64 << 10];
+    let mut taken_bytes = 0_u64;
+    loop {
+        let length = reader.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
+        taken_bytes += length as u64;
+        match length {
+            0 => break,
+            _ if taken_bytes > limit_bytes => return Err(too_long()),
+            _ => take(&buffer[..length])?,
+        }
+    }
+    match announced_bytes {
+        Some(bytes) if bytes != taken_bytes => Err(broken(format!("{taken_bytes} of {bytes} bytes"))),
+        _ => Ok(()),
+    }
+}
+
+/// Tries again what may pass.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, PackageError>) -> Result<T, PackageError> {
+    for number in 1.. {
+        match attempt() {
+            Err(error) if error.may_pass() && number < ATTEMPTS => std::thread::sleep(PAUSE * number),
+            outcome => return outcome,
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
