@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
-use dwell_analysis::validity::ValidityClass;
 use dwell_analysis::{MetricsReport, Options, RunView, ViewedRun};
 use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
+use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
 use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
-use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
+use dwell_metadata::{BuildOptions, RecordingFacts, RunMetadata, RunRecord};
 use dwell_metrics::analyse_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
@@ -23,7 +23,6 @@ use crate::metadata::run_metadata;
 use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
 use crate::seal::Seal;
 use crate::server_figures::ServerFiguresFile;
-use crate::summary::RunSummary;
 use crate::{BuildError, BuildListener};
 
 /// Rows that are gathered before they are written.
@@ -34,12 +33,18 @@ type TableRows = BTreeMap<&'static str, u64>;
 
 /// A finished run.
 pub struct BuiltRun {
-    /// What it says, in short.
-    pub summary: RunSummary,
+    /// Its directory.
+    pub path: PathBuf,
+    /// What is written about it.
+    pub metadata: RunMetadata,
+    /// Its metrics.
+    pub metrics: MetricsReport,
+    /// What was not seen.
+    pub losses: Vec<LossRow>,
+    /// What to do about the failure of the worker, if it failed.
+    pub failure_hints: Vec<String>,
     /// Whether anything that should be there is missing.
     pub is_partial: bool,
-    /// Whether it was disturbed.
-    pub validity: ValidityClass,
 }
 
 /// What the caller adds to what was asked for when recording began.
@@ -107,8 +112,8 @@ fn build_and_seal(
         results: results_of(run),
     }
     .apply(run)?;
-    let summary = RunSummary::of(run, &metadata, &metrics, &labelled);
-    Ok(BuiltRun { summary, is_partial, validity: metadata.validity_class() })
+    let failure_hints = labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect();
+    Ok(BuiltRun { path: run.path().to_owned(), metadata, metrics, losses: labelled.loss, failure_hints, is_partial })
 }
 
 /// Whether anything that should be there is missing.

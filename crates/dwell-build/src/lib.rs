@@ -21,7 +21,6 @@ mod relabel;
 mod run_loss;
 mod seal;
 mod server_figures;
-mod summary;
 
 pub use build::{BuildSetup, BuiltRun, build_run};
 pub use error::BuildError;
@@ -29,4 +28,3 @@ pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;
 pub use recover::{ensure_unattended, recover_run};
 pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
-pub use summary::{RegionSummary, RunSummary};

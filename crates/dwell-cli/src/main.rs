@@ -18,7 +18,6 @@ mod output;
 mod run_request;
 mod same_file;
 mod shell;
-mod summary_text;
 mod terminal;
 mod text_view;
 mod watch_record;

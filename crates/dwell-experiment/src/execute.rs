@@ -209,7 +209,7 @@ impl Execution<'_> {
     /// Makes the tables of a run that was recorded to its end.
     fn finish(&self, path: &Path, run_id: &str) -> Result<RunEnd, ExperimentError> {
         match recover_run(path, &BuildSetup::drawing(&RUN_VIEWS), &mut NoListener) {
-            Ok(built) => Ok(end_of(built.is_partial, built.validity)),
+            Ok(built) => Ok(end_of(built.is_partial, built.metadata.validity_class())),
             Err(error) if error.is_full_disk() => Err(self.full_disk(run_id, error.to_string(), error.hints())),
             Err(error) => Ok(RunEnd::Failed { message: error.to_string(), hints: error.hints() }),
         }

@@ -160,7 +160,7 @@ impl RunTask {
             return Ok(TaskEnd::Failed(FailedTask { message, hints: Vec::new(), is_full_disk: false }));
         }
         let built = build_run(&run, &BuildSetup::drawing(&RUN_VIEWS), &mut dwell_build::NoListener)?;
-        Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.validity })
+        Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.metadata.validity_class() })
     }
 }
 

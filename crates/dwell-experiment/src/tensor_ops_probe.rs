@@ -49,7 +49,7 @@ fn run_small_model(place: &Path) -> Result<TensorOpsProbe, TaskError> {
     let run = RunDir::create(&place.join("results"), "small", "probe")?;
     record_run(&run, &request(&model), &AtomicBool::new(false), &mut dwell_record::NoListener)?;
     let built = build_run(&run, &BuildSetup::drawing(&[]), &mut dwell_build::NoListener)?;
-    Ok(TensorOpsProbe { accesses: built.summary.accesses })
+    Ok(TensorOpsProbe { accesses: built.metrics.trace_rows })
 }
 
 fn request(model: &Path) -> RunRequest {

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use dwell_events::Hint;
 use dwell_files::FileError;
 use dwell_metadata::MetadataError;
+use dwell_metrics::MetricsError;
 use dwell_store::StoreError;
 
 /// Why runs could not be aggregated or published.
@@ -12,6 +13,10 @@ pub enum ReportError {
     /// Reading or writing a file failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+
+    /// The metrics of a run could not be computed.
+    #[error(transparent)]
+    Metrics(MetricsError),
 
     /// The metadata of a run cannot be used.
     #[error(transparent)]
@@ -119,6 +124,15 @@ pub enum ReportError {
     },
 }
 
+impl From<MetricsError> for ReportError {
+    fn from(error: MetricsError) -> Self {
+        match error {
+            MetricsError::Store(error) => Self::Store(error),
+            other => Self::Metrics(other),
+        }
+    }
+}
+
 impl From<FileError> for ReportError {
     fn from(error: FileError) -> Self {
         Self::Store(error.into())
@@ -128,6 +142,7 @@ impl From<FileError> for ReportError {
 impl Hint for ReportError {
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::Metrics(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Metadata(error) => error.hints(),
             Self::NothingToExport { .. } => {

@@ -20,6 +20,7 @@ mod facts;
 mod figures;
 mod group;
 pub mod numbers;
+mod run_summary;
 mod summary_csv;
 pub mod text;
 
@@ -34,3 +35,4 @@ pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, expo
 pub use facts::{MetricsLine, RunFacts};
 pub use figures::{RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
+pub use run_summary::{LossSummary, RegionSummary, RunSummary};

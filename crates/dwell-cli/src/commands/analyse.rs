@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use dwell_build::RegionSummary;
 use dwell_metrics::analyse_run;
-use dwell_report::RunFacts;
-use dwell_report::text::run_table;
+use dwell_report::text::{region_table, run_table};
+use dwell_report::{RegionSummary, RunFacts};
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;
@@ -13,7 +12,6 @@ use crate::args::AnalyseArgs;
 use crate::messages::{Failure, hinted};
 use crate::output::print_result;
 use crate::shell::shell_word;
-use crate::summary_text;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     match tree_kind(&args.path).map_err(hinted)? {
@@ -34,7 +32,7 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     } else if args.metrics.is_empty() {
         let window_s = report.window.map_or(0.0, |window| window.duration_s());
         let regions = RegionSummary::all(&report);
-        print_result(&summary_text::region_table(&regions, window_s, report.definitions.name()))?;
+        print_result(&region_table(&regions, window_s, report.definitions.name()))?;
     } else {
         let mut facts = RunFacts::default();
         facts.set_metrics(report.figures_of(&args.metrics));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use dwell_build::{BuildError, BuiltRun};
-use dwell_events::Hint;
+use dwell_events::{Hint, Severity};
 use dwell_metadata::RunRecord;
 use dwell_report::text::{count, totals};
 use dwell_store::{FoundRun, RunDir, StoreError, runs_under};
@@ -99,9 +99,9 @@ fn is_finished(run: &RunDir) -> Result<bool, StoreError> {
 
 impl Outcome {
     fn of(built: &BuiltRun) -> Self {
-        let accesses = built.summary.accesses;
-        let lost = built.summary.loss.iter().filter(|loss| loss.is_data_loss);
-        let lost = lost.map(|loss| format!("{} × {}", count(loss.count), loss.kind)).collect();
+        let accesses = built.metrics.trace_rows;
+        let lost = built.losses.iter().filter(|loss| loss.kind.severity() == Severity::DataLoss);
+        let lost = lost.map(|loss| format!("{} × {}", count(loss.count), loss.kind.name())).collect();
         if built.is_partial { Self::Partial { accesses, lost } } else { Self::Complete { accesses } }
     }
 

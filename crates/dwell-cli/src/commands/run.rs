@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use dwell_build::{BuildSetup, BuiltRun, build_run};
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
+use dwell_process::own_peak_rss_bytes;
 use dwell_record::{discard_run, record_run};
-use dwell_report::RUN_VIEWS;
+use dwell_report::text::summary_text;
+use dwell_report::{LossSummary, RUN_VIEWS, RunSummary};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::args::RunArgs;
@@ -15,8 +17,8 @@ use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::output::{print_result, say};
+use crate::run_request;
 use crate::terminal::Terminal;
-use crate::{run_request, summary_text};
 
 /// Added to the name of a run for the one that is not recorded.
 const UNTRACED_SUFFIX: &str = "-untraced";
@@ -66,7 +68,7 @@ impl OneRun<'_> {
             say(format_args!("first without recording, as {run_id}\n"));
         }
         let built = self.run(&RunRequest { is_traced: false, ..request.clone() }, run_id)?;
-        let generation = built.summary.generation;
+        let generation = built.metadata.generation;
         Ok(UntracedRun {
             run_id: run_id.to_owned(),
             prompt_tokens_per_s: generation.and_then(|generation| generation.prompt_tokens_per_s),
@@ -106,13 +108,23 @@ fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir
 
 /// Prints what a finished run says. Exit code 1 tells that something is missing from it.
 pub(crate) fn print_summary(built: &BuiltRun, is_json: bool) -> anyhow::Result<ExitCode> {
+    let summary = RunSummary {
+        observer_peak_rss_bytes: own_peak_rss_bytes(),
+        failure_hints: built.failure_hints.clone(),
+        ..RunSummary::new(
+            &built.path,
+            &built.metadata,
+            &built.metrics,
+            built.losses.iter().map(LossSummary::from).collect(),
+        )
+    };
     if is_json {
-        super::print_json(&built.summary)?;
+        super::print_json(&summary)?;
     } else {
         // Keeps the summary apart from the text before it, on a terminal that shows both.
         say(format_args!("\n"));
-        print_result(&summary_text::summary(&built.summary))?;
-        print_hints(&built.summary.failure_hints);
+        print_result(&summary_text(&summary))?;
+        print_hints(&summary.failure_hints);
     }
     Ok(if built.is_partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }

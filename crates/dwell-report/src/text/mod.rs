@@ -4,6 +4,7 @@ mod aggregate;
 mod capture;
 mod compare;
 mod format;
+mod run;
 mod speed;
 mod watch;
 mod wrap;
@@ -12,6 +13,7 @@ pub use aggregate::{aggregate_text, run_table};
 pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
 pub use format::{counted, or_dash, table, totals};
+pub use run::{region_table, summary_text};
 pub use speed::speed_line;
 pub use watch::{
     CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, counted_processes, growth_text,

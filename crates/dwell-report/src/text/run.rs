@@ -2,12 +2,13 @@
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
 use dwell_analysis::validity::ValidityClass;
-use dwell_build::{RegionSummary, RunSummary};
 use dwell_events::server::ServerFacts;
-use dwell_report::text::{bytes, count, or_dash, ratio, seconds, speed_line, table};
+
+use super::{bytes, count, or_dash, ratio, seconds, speed_line, table};
+use crate::{RegionSummary, RunSummary};
 
 /// The whole summary.
-pub(crate) fn summary(run: &RunSummary) -> String {
+pub fn summary_text(run: &RunSummary) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
@@ -121,7 +122,7 @@ fn validity_line(run: &RunSummary) -> String {
 }
 
 /// One line per region type.
-pub(crate) fn region_table(regions: &[RegionSummary], window_s: f64, definitions: &str) -> String {
+pub fn region_table(regions: &[RegionSummary], window_s: f64, definitions: &str) -> String {
     let header =
         ["region", "size", "read", "written", "read:write", "life p50", "life p99", "write-once", "suitability"];
     let mut lines = vec![header.map(str::to_owned).to_vec()];

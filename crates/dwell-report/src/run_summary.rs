@@ -1,20 +1,24 @@
-//! The short answer of a run, for the terminal and for programs.
+//! What a run says, in short: for the terminal, for reports and for programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use dwell_analysis::MetricsReport;
+use arrow_array::types::UInt64Type;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
+use dwell_analysis::{MetricsReport, Options};
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
+use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerFacts;
-use dwell_label::Labelled;
+use dwell_files::FileError;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
-use dwell_process::own_peak_rss_bytes;
-use dwell_store::RunDir;
+use dwell_metrics::analyse_run;
+use dwell_store::{RunDir, StoreError, number_at, open_table_columns, text_at};
 use serde::Serialize;
+
+use crate::{ReportError, RunFacts};
 
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
@@ -69,7 +73,7 @@ pub struct RunSummary {
 #[derive(Clone, Debug, Serialize)]
 pub struct LossSummary {
     /// What is missing.
-    pub kind: &'static str,
+    pub kind: String,
     /// Whether rows are missing because of it.
     pub is_data_loss: bool,
     /// How often.
@@ -108,10 +112,13 @@ pub struct RegionSummary {
 }
 
 impl RunSummary {
-    pub(crate) fn of(run: &RunDir, metadata: &RunMetadata, metrics: &MetricsReport, labelled: &Labelled) -> Self {
+    /// From what is known of a run, as it is built or as it is read from the disk.
+    ///
+    /// What only a live run knows is left empty: the memory of its observer, and what to do about a failure.
+    pub fn new(run_dir: &Path, metadata: &RunMetadata, metrics: &MetricsReport, loss: Vec<LossSummary>) -> Self {
         let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == "unknown");
         Self {
-            run_dir: run.path().to_owned(),
+            run_dir: run_dir.to_owned(),
             run_id: metadata.run_id.clone(),
             model_id: metadata.model_id.clone(),
             model: metadata.model.as_ref().map(|model| model.description.clone()),
@@ -123,24 +130,51 @@ impl RunSummary {
             time_resolution: metadata.time_resolution,
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
-            loss: labelled.loss.iter().map(LossSummary::of).collect(),
+            loss,
             window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
             definitions: metrics.definitions.name(),
             regions: RegionSummary::all(metrics),
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
-            observer_peak_rss_bytes: own_peak_rss_bytes(),
+            observer_peak_rss_bytes: None,
             failure: metadata.failure.clone(),
-            failure_hints: labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect(),
+            failure_hints: Vec::new(),
         }
+    }
+
+    /// Of a run that is read from the disk, with metrics by these options.
+    pub fn read(run: &RunDir, options: Options) -> Result<Self, ReportError> {
+        let results = RunFacts::load(run)?;
+        let metrics = analyse_run(run, options)?;
+        Ok(Self::new(run.path(), &results.metadata, &metrics, losses_of(run)?))
     }
 }
 
-impl LossSummary {
-    fn of(row: &LossRow) -> Self {
+/// The rows of a run's `loss` table. A run of another program has none.
+fn losses_of(run: &RunDir) -> Result<Vec<LossSummary>, ReportError> {
+    let mut losses = Vec::new();
+    let table = match open_table_columns(run.path(), Table::Loss, &["kind", "severity", "count", "bytes", "detail"]) {
+        Err(StoreError::File(FileError::NotFound { .. })) => return Ok(losses),
+        opened => opened?,
+    };
+    for batch in table {
+        let batch = batch?;
+        losses.extend((0..batch.num_rows()).map(|row| LossSummary {
+            kind: text_at(&batch, "kind", row).unwrap_or_default().to_owned(),
+            is_data_loss: text_at(&batch, "severity", row) == Some(Severity::DataLoss.name()),
+            count: number_at::<UInt64Type>(&batch, "count", row).unwrap_or(0),
+            bytes: number_at::<UInt64Type>(&batch, "bytes", row),
+            detail: text_at(&batch, "detail", row).unwrap_or_default().to_owned(),
+        }));
+    }
+    Ok(losses)
+}
+
+impl From<&LossRow> for LossSummary {
+    fn from(row: &LossRow) -> Self {
         Self {
-            kind: row.kind.name(),
+            kind: row.kind.name().to_owned(),
             is_data_loss: row.kind.severity() == Severity::DataLoss,
             count: row.count,
             bytes: row.bytes,
