@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{MetricsReport, Options, RunView, ViewedRun};
-use dwell_collectors::{MergedRecords, ProcessSamples, kv_events};
+use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, build_tables, tables};
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
@@ -85,15 +85,10 @@ fn build_and_seal(
     build.analysis = (setup.adjust)(build.analysis);
     let build = build.clone();
     let facts: Option<RecordingFacts> = read_raw(run, RecordingFacts::FILE_NAME).ok();
-    let samples = ProcessSamples::write_tables(run, record.clock, build.compression)?;
-    let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &samples, listener)?;
-    labelled.loss.extend(run_losses(run, facts.as_ref(), &labelled, &samples));
-    table_rows.insert(Table::Memory.name(), samples.rows);
-    let kv_blocks = kv_events::write_table(run, &record)?;
-    if let Some(blocks) = &kv_blocks {
-        table_rows.insert(Table::KvBlockLifecycle.name(), blocks.rows);
-        labelled.loss.extend(dwell_kv_events::losses(blocks));
-    }
+    let mut collected = build_tables(run, &record, facts.as_ref())?;
+    let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &collected, listener)?;
+    labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
+    labelled.loss.append(&mut collected.losses);
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     let metrics = analyse_run(run, build.analysis)?;
     write_metrics(run, &metrics, &build)?;
@@ -101,9 +96,17 @@ fn build_and_seal(
         let viewed = ViewedRun { run_id: run.run_id(), metrics: &metrics, bins: build.bins };
         setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
     }
-    let memory = memory_report(&record, &labelled, &samples.engine, &token_times);
+    let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
-    let built = Built { record: &record, facts, labelled: &labelled, samples: &samples, memory, kv_blocks };
+    let built = Built {
+        record: &record,
+        facts,
+        labelled: &labelled,
+        samples: &collected.samples,
+        memory,
+        collected_tables: &collected.tables,
+        kv_blocks: collected.kv_blocks,
+    };
     let is_partial = is_partial(&labelled);
     let metadata = Seal {
         metadata: run_metadata(run, &built, &metrics, &table_rows),
@@ -128,6 +131,8 @@ pub(crate) struct Built<'a> {
     pub(crate) labelled: &'a Labelled,
     pub(crate) samples: &'a ProcessSamples,
     pub(crate) memory: MemoryReport,
+    /// Tables that collectors wrote.
+    pub(crate) collected_tables: &'a [BuiltTable],
     /// What a server said of its KV blocks.
     pub(crate) kv_blocks: Option<KvBlocksReport>,
 }
@@ -157,7 +162,7 @@ fn write_view(run: &RunDir, view: &dyn RunView, viewed: &ViewedRun<'_>) -> Resul
 
 /// Gives back the space of tables that could not be finished; they are made anew from `raw/`.
 fn remove_unfinished_tables(run: &RunDir) {
-    for table in Table::ALL {
+    for table in tables() {
         let mut name = run.table(table).into_os_string();
         name.push(PARTIAL_SUFFIX);
         let _ = fs::remove_file(name);
@@ -172,11 +177,11 @@ fn read_raw<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<
 fn write_accesses(
     run: &RunDir,
     record: &RunRecord,
-    samples: &ProcessSamples,
+    collected: &Collected,
     listener: &mut dyn BuildListener,
 ) -> Result<(Labelled, TableRows, TokenTimes), BuildError> {
     let build = &record.request.build;
-    let mut tables = AccessTables::create(run, record, samples)?;
+    let mut tables = AccessTables::create(run, record, collected)?;
     let mut labeller = Labeller::new(&file_tensors(record));
     if let Some(rules) = rules(build)? {
         labeller = labeller.with_rules(rules, build.unknown_policy);
@@ -212,22 +217,23 @@ fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, BuildError> {
 struct AccessTables<'a> {
     output: Output,
     trace: TableWriter,
-    blocks: TableWriter,
+    /// None if a server told of its blocks, which then take the place of traced ones.
+    blocks: Option<TableWriter>,
     tokens: TableWriter,
     token_memory: TokenMemory<'a>,
     server_figures: Option<ServerFiguresFile>,
 }
 
 impl<'a> AccessTables<'a> {
-    fn create(run: &RunDir, record: &RunRecord, samples: &'a ProcessSamples) -> Result<Self, StoreError> {
+    fn create(run: &RunDir, record: &RunRecord, collected: &'a Collected) -> Result<Self, StoreError> {
         let table = |table| TableWriter::create_with(run.path(), table, record.request.build.compression);
         let has_server = !record.request.job.engine.is_embedded();
         Ok(Self {
             output: Output::new(run.run_id()),
-            token_memory: TokenMemory::create(run, &samples.engine, record.clock)?,
+            token_memory: TokenMemory::create(run, &collected.samples.engine, record.clock)?,
             server_figures: has_server.then(|| ServerFiguresFile::create(run, record.clock)).transpose()?,
             trace: table(Table::Trace)?,
-            blocks: table(Table::KvBlockLifecycle)?,
+            blocks: (!collected.has(Table::KvBlockLifecycle)).then(|| table(Table::KvBlockLifecycle)).transpose()?,
             tokens: table(Table::Tokens)?,
         })
     }
@@ -237,7 +243,8 @@ impl<'a> AccessTables<'a> {
             self.trace.write(&self.output.trace.finish_batch())?;
         }
         if self.output.blocks.len() >= rows_min {
-            self.blocks.write(&self.output.blocks.finish_batch())?;
+            let batch = self.output.blocks.finish_batch();
+            self.blocks.as_mut().map_or(Ok(()), |blocks| blocks.write(&batch))?;
         }
         if self.output.tokens.len() >= rows_min {
             let mut rows = std::mem::take(&mut self.output.tokens);
@@ -251,11 +258,13 @@ impl<'a> AccessTables<'a> {
     fn finish(mut self) -> Result<(TableRows, TokenTimes), StoreError> {
         self.write_full_batches(1)?;
         self.server_figures.map_or(Ok(()), ServerFiguresFile::finish)?;
-        let rows = TableRows::from([
-            (Table::KvBlockLifecycle.name(), self.blocks.finish()?),
+        let mut rows = TableRows::from([
             (Table::Trace.name(), self.trace.finish()?),
             (Table::Tokens.name(), self.tokens.finish()?),
         ]);
+        if let Some(blocks) = self.blocks {
+            rows.insert(Table::KvBlockLifecycle.name(), blocks.finish()?);
+        }
         Ok((rows, self.token_memory.finish()?))
     }
 }

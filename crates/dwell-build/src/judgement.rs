@@ -4,7 +4,7 @@ use dwell_analysis::MetricsReport;
 use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::ProcessSamples;
-use dwell_events::{RegionType, Severity};
+use dwell_events::{CollectorName, RegionType, Severity};
 use dwell_label::Labelled;
 use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
 
@@ -35,12 +35,12 @@ pub(crate) fn quality(
     let lost = labelled.loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
     let lost_records = lost.map(|row| row.count).fold(0, u64::saturating_add);
     if !is_traced(record, labelled) {
-        let collector = "process".to_owned();
+        let collector = CollectorName::PROCESS.name().to_owned();
         return Quality::of(&QualityInput { collector, rows: samples.rows, lost_records, ..QualityInput::default() });
     }
     let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == RegionType::Unknown.name());
     Quality::of(&QualityInput {
-        collector: "tensor_ops".to_owned(),
+        collector: CollectorName::TENSOR_OPS.name().to_owned(),
         rows: metrics.trace_rows,
         unknown_rows: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
         symbol_rows: metrics.trace_rows,

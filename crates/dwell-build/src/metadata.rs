@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use dwell_analysis::MetricsReport;
+use dwell_collectors::BuiltTable;
 use dwell_events::engine::TimeResolution;
-use dwell_events::{LossKind, RequestSpan};
-use dwell_kv_events::KV_EVENTS_COLLECTOR;
+use dwell_events::{CollectorName, LossKind, RequestSpan};
 use dwell_label::Labelled;
 use dwell_metadata::{
     CollectorUse, Fallback, Generation, ObserverEffect, RunMetadata, RunRecord, Stop, TableOrigin, Telemetry,
@@ -45,7 +45,7 @@ pub(crate) fn run_metadata(
         phases: labelled.phases.clone(),
         generation,
         stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
-        tables: table_origins(table_rows, trace_basis(record, labelled), built.kv_blocks.is_some()),
+        tables: table_origins(table_rows, trace_basis(record, labelled), built.collected_tables),
         time_resolution: time_resolution(record, labelled),
         collectors: CollectorUse { used: collectors_used(record, labelled), fallbacks: fallbacks(record, labelled) },
         validity: Some(validity(&effect, &telemetry, request.build.ignores_throttle)),
@@ -67,17 +67,17 @@ fn time_resolution(record: &RunRecord, labelled: &Labelled) -> Option<TimeResolu
 /// Whether graphs were recorded: a program that runs the model may be none into which the recorder can be loaded.
 pub(crate) fn is_traced(record: &RunRecord, labelled: &Labelled) -> bool {
     let request = &record.request;
-    request.is_traced && (request.job.engine.is_embedded() || labelled.graphs > 0)
+    request.collectors.has(CollectorName::TENSOR_OPS) && (request.job.engine.is_embedded() || labelled.graphs > 0)
 }
 
 /// Collectors that were wanted and did not work, those that were known before and those that a server showed.
 fn fallbacks(record: &RunRecord, labelled: &Labelled) -> Vec<Fallback> {
     let mut fallbacks = record.request.fallbacks.clone();
-    if record.request.is_traced && !is_traced(record, labelled) {
+    if record.request.collectors.has(CollectorName::TENSOR_OPS) && !is_traced(record, labelled) {
         let reason = labelled.outcome.server.as_ref().and_then(|server| server.untraced_because.clone());
         fallbacks.push(Fallback {
-            wanted: "tensor_ops".to_owned(),
-            instead: "process".to_owned(),
+            wanted: CollectorName::TENSOR_OPS.name().to_owned(),
+            instead: CollectorName::PROCESS.name().to_owned(),
             reason: reason.unwrap_or_else(|| "the runtime computed no graph that the recorder saw".to_owned()),
         });
     }
@@ -85,13 +85,11 @@ fn fallbacks(record: &RunRecord, labelled: &Labelled) -> Vec<Fallback> {
 }
 
 fn collectors_used(record: &RunRecord, labelled: &Labelled) -> Vec<String> {
-    let is_sampled = record.request.sample_interval_ms.is_some();
-    let has_kv_events = record.request.job.server.kv_events.is_some();
-    [(is_traced(record, labelled), "tensor_ops"), (is_sampled, "process"), (has_kv_events, KV_EVENTS_COLLECTOR)]
-        .into_iter()
-        .filter(|(is_used, _)| *is_used)
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    let is_used = |name: &CollectorName| match *name {
+        CollectorName::TENSOR_OPS => is_traced(record, labelled),
+        name => record.request.collectors.has(name),
+    };
+    CollectorName::all().filter(is_used).map(|name| name.name().to_owned()).collect()
 }
 
 /// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
@@ -107,19 +105,20 @@ fn trace_basis(record: &RunRecord, labelled: &Labelled) -> &'static str {
 fn table_origins(
     rows: &BTreeMap<&'static str, u64>,
     trace_basis: &'static str,
-    has_kv_events: bool,
+    collected: &[BuiltTable],
 ) -> BTreeMap<String, TableOrigin> {
     let origin = |(&name, &rows): (&&'static str, &u64)| {
         let (basis, source) = match name {
-            // Blocks that a server told of take the place of traced ones.
-            "kv_block_lifecycle" if has_kv_events => ("reported", KV_EVENTS_COLLECTOR),
-            "memory" => ("sampled", "process"),
             "tokens" | "loss" => ("exact", "engine"),
-            _ => (trace_basis, "tensor_ops"),
+            _ => (trace_basis, CollectorName::TENSOR_OPS.name()),
         };
         (name.to_owned(), TableOrigin { rows, basis: basis.to_owned(), source: source.to_owned() })
     };
-    rows.iter().map(origin).collect()
+    let of_collector = |built: &BuiltTable| {
+        let (basis, source) = (built.basis.name().to_owned(), built.source.name().to_owned());
+        (built.table.name().to_owned(), TableOrigin { rows: built.rows, basis, source })
+    };
+    rows.iter().map(origin).chain(collected.iter().map(of_collector)).collect()
 }
 
 /// Tokens that were decoded, not chosen from a prompt. A server may send several in one piece, and says how many it had.
@@ -130,17 +129,28 @@ fn decoded_tokens(labelled: &Labelled) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use dwell_collectors::Basis;
+    use dwell_events::schema::Table;
+
     use super::*;
 
     #[test]
     fn blocks_that_a_server_told_of_are_not_called_traced() {
-        let rows = BTreeMap::from([("kv_block_lifecycle", 7), ("trace", 0)]);
-        let found = |has_kv_events| {
-            let origins = table_origins(&rows, "none", has_kv_events);
-            ["kv_block_lifecycle", "trace"].map(|name| (origins[name].basis.clone(), origins[name].source.clone()))
+        let traced = BTreeMap::from([("kv_block_lifecycle", 7), ("trace", 0)]);
+        let told = BuiltTable {
+            table: Table::KvBlockLifecycle,
+            rows: 5,
+            basis: Basis::Reported,
+            source: CollectorName::KV_EVENTS,
         };
-        let words = |words: [(&str, &str); 2]| words.map(|(basis, source)| (basis.to_owned(), source.to_owned()));
-        assert_eq!(found(true), words([("reported", "kv_events"), ("none", "tensor_ops")]));
-        assert_eq!(found(false), words([("none", "tensor_ops"); 2]));
+        let origin = |rows, basis: &str, source: &str| TableOrigin { rows, basis: basis.into(), source: source.into() };
+        let found = |rows, collected: &[BuiltTable]| {
+            let origins = table_origins(rows, "none", collected);
+            ["kv_block_lifecycle", "trace"].map(|name| origins[name].clone())
+        };
+        let untraced = BTreeMap::from([("trace", 0)]);
+        let trace = origin(0, "none", "tensor_ops");
+        assert_eq!(found(&untraced, &[told]), [origin(5, "reported", "kv_events"), trace.clone()]);
+        assert_eq!(found(&traced, &[]), [origin(7, "none", "tensor_ops"), trace]);
     }
 }

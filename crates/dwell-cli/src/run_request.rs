@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use dwell_collectors::{Wanted, chosen};
+use dwell_events::CollectorName;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
 use dwell_gguf::GgufFile;
-use dwell_metadata::{BuildOptions, RunRequest};
+use dwell_metadata::{BuildOptions, Collectors, RunRequest};
 
-use crate::args::{AutoSwitch, CollectorArg, GenerationArgs, RunArgs};
+use crate::args::{AutoSwitch, GenerationArgs, RunArgs};
 use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
 
@@ -47,8 +49,7 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel)
             actions,
         },
         model_id: model.id.clone(),
-        is_traced: args.collect.contains(&CollectorArg::TensorOps),
-        sample_interval_ms: args.collect.contains(&CollectorArg::Process).then_some(args.sample_interval_ms),
+        collectors: collectors(args),
         baseline_ms: (args.baseline_secs * 1000.0) as u64,
         sensor_interval_ms: args.sensor_interval_ms,
         command_line: command_line(),
@@ -57,6 +58,20 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel)
         fallbacks: Vec::new(),
         untraced: None,
     }
+}
+
+/// The collectors that are chosen; the address of a publisher chooses the one that listens to it.
+fn collectors(args: &RunArgs) -> Collectors {
+    let server = &args.server;
+    let kv_events = server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
+        endpoint: endpoint.clone(),
+        replay_endpoint: server.kv_events_replay.clone(),
+        topic: server.kv_events_topic.clone(),
+        keeps_token_ids: server.keep_token_ids,
+    });
+    let mut names = args.collect.clone();
+    names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
+    chosen(&names, &Wanted { sample_interval_ms: args.sample_interval_ms, kv_events: kv_events.as_ref() })
 }
 
 /// As it was typed.
@@ -79,6 +94,10 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
             "checking the options: baseline-secs is {found}, 0 to {MOST_BASELINE_SECS} are possible"
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
+    }
+    if args.collect.contains(&CollectorName::KV_EVENTS) && args.server.kv_events.is_none() {
+        let failure = Failure::new("checking the options: the collector kv_events without the address of a publisher");
+        return Err(failure.hint("--kv-events tcp://127.0.0.1:5557"));
     }
     check_temperature(&args.generation)
 }
@@ -135,12 +154,6 @@ fn prompt_in(path: &Path) -> std::io::Result<String> {
 
 fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
     let server = &args.server;
-    let kv_events = server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
-        endpoint: endpoint.clone(),
-        replay_endpoint: server.kv_events_replay.clone(),
-        topic: server.kv_events_topic.clone(),
-        keeps_token_ids: server.keep_token_ids,
-    });
     ServerOptions {
         url: server.url.clone(),
         program: server.program.clone(),
@@ -151,7 +164,6 @@ fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
         api_key_variable: server.api_key_env.clone(),
         start: server.start,
         ready_within_s: Some(server.ready_secs),
-        kv_events,
         kv_bytes_per_token: server.kv_bytes_per_token,
     }
 }

@@ -15,6 +15,15 @@ pub enum CollectError {
     #[error(transparent)]
     KvEvents(dwell_kv_events::SubscribeError),
 
+    /// The settings of a collector are not its own.
+    #[error("reading the settings of the collector {collector} failed with {reason}")]
+    Settings {
+        /// The collector.
+        collector: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+
     /// A process's ring could not be read.
     #[error("opening the worker's ring failed with {reason}: {path:?}")]
     Ring {
@@ -30,7 +39,7 @@ impl Hint for CollectError {
         match self {
             Self::Store(error) => error.hints(),
             Self::KvEvents(error) => error.hints(),
-            Self::Ring { .. } => Vec::new(),
+            Self::Ring { .. } | Self::Settings { .. } => Vec::new(),
         }
     }
 }

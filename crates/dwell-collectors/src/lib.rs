@@ -1,37 +1,116 @@
 //! What watches a run: each collector from its source to its raw stream, and from there to tables.
+//!
+//! A collector is one file with one [`Collector`] and one line in [`ALL`]. Recording, recovery, building, `dwell doctor`
+//! and experiments all go through that list.
 
 #![forbid(unsafe_code)]
 
+mod batches;
+mod collector;
 mod error;
-pub mod kv_events;
+mod kv_events;
 mod merged_records;
+mod process;
 mod raw_records;
 mod record_stream;
-mod recordings;
 mod ring_recording;
 pub mod rings;
 mod salvage;
-mod samples;
-mod sampling;
+mod tensor_ops;
+mod worker_ring;
 
+use dwell_events::CollectorName;
+use dwell_events::schema::Table;
+use dwell_events::schema::loss::LossRow;
+use dwell_host::{Probe, ProbeKind};
+use dwell_metadata::{CollectorLoss, Collectors, RecordingFacts, RunRecord};
+use dwell_store::{RunDir, StoreError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use collector::{
+    Basis, BuiltTable, CheckPlace, Collected, Collector, Description, Target, TrialFailure, Wanted, Watching,
+};
 pub use error::CollectError;
 pub use merged_records::MergedRecords;
-pub use recordings::Recordings;
+pub use process::ProcessSamples;
 pub use salvage::salvage;
-pub use samples::ProcessSamples;
-pub use sampling::{Sampling, SamplingEnd};
+pub use worker_ring::WorkerRing;
+
+/// Every collector, in the order of [`CollectorName::NAMES`].
+pub const ALL: &[&dyn Collector] = &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents];
 
 /// Name of the raw stream of the engine's events, which every engine has.
 pub const ENGINE_STREAM: &str = "engine";
 /// Name of the raw stream of the `tensor_ops` collector.
 pub const TENSOR_OPS_STREAM: &str = "tensor_ops";
-/// Name of the raw stream of the `process` collector.
-pub const PROCESS_STREAM: &str = "process";
-/// Label of the worker in the memory table.
-pub const WORKER_LABEL: &str = "worker";
-/// Label of a server's processes in the memory table.
-pub const SERVER_LABEL: &str = "server";
-/// Label of the process that asks a server in the memory table.
-pub const CLIENT_LABEL: &str = "client";
-/// Label of the observer in the memory table.
-pub const OBSERVER_LABEL: &str = "observer";
+
+/// The collector with a name.
+pub fn collector(name: CollectorName) -> &'static dyn Collector {
+    let found = ALL.iter().find(|collector| collector.description().name == name);
+    *found.expect("every name has its collector: a test compares the lists")
+}
+
+/// Whether a collector works here, as `dwell doctor` lists it.
+pub fn check(collector: &dyn Collector, place: &CheckPlace<'_>) -> Probe {
+    Probe::new(collector.description().name.name(), ProbeKind::Collector, collector.check(place))
+}
+
+/// These collectors with the settings that are wanted.
+pub fn chosen(names: &[CollectorName], wanted: &Wanted<'_>) -> Collectors {
+    let mut collectors = Collectors::default();
+    for &name in names {
+        collectors.add(name, collector(name).settings(wanted));
+    }
+    collectors
+}
+
+/// Makes the tables of all collectors. Without facts, the observer was killed and their ends are not known.
+pub fn build_tables(run: &RunDir, record: &RunRecord, facts: Option<&RecordingFacts>) -> Result<Collected, StoreError> {
+    let mut collected = Collected::default();
+    for collector in ALL {
+        let source = collector.description().name.name();
+        collector.build(run, record, &mut collected)?;
+        let end = facts.and_then(|facts| facts.collectors.get(source));
+        let row = |loss: &CollectorLoss| LossRow {
+            kind: loss.kind,
+            source,
+            count: loss.count,
+            bytes: None,
+            detail: loss.detail.clone(),
+        };
+        collected.losses.extend(end.into_iter().flat_map(|end| &end.losses).map(row));
+    }
+    Ok(collected)
+}
+
+/// Every table that a run can have: those that all share, then those of collectors.
+pub fn tables() -> Vec<Table> {
+    Table::ALL.into_iter().chain(ALL.iter().flat_map(|collector| collector.own_tables().iter().copied())).collect()
+}
+
+/// The settings of a collector as its own type.
+fn read_settings<T: DeserializeOwned>(name: CollectorName, settings: &Value) -> Result<T, CollectError> {
+    serde_json::from_value(settings.clone())
+        .map_err(|error| CollectError::Settings { collector: name.name(), reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_its_collector_in_the_same_order() {
+        let names: Vec<&str> = ALL.iter().map(|collector| collector.description().name.name()).collect();
+        assert_eq!(names, CollectorName::NAMES);
+        assert!(CollectorName::all().all(|name| collector(name).description().name == name));
+    }
+
+    #[test]
+    fn no_two_tables_have_one_name() {
+        let mut names: Vec<&str> = tables().iter().map(|table| table.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), tables().len());
+    }
+}

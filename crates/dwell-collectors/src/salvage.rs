@@ -7,22 +7,22 @@ use dwell_store::{RunDir, StoreError};
 
 use crate::record_stream::{FirstNew, StreamPaths};
 use crate::ring_recording::{Recording, holds_new_records};
-use crate::{CollectError, rings};
+use crate::{ALL, CollectError, rings};
 
-/// Takes what rings still hold into the raw streams of a run whose observer was killed.
+/// Takes what rings and collectors still hold into the raw streams of a run whose observer was killed.
 pub fn salvage(run: &RunDir) -> Result<(), CollectError> {
     for ring in rings::waiting(run) {
         empty_ring(&ring, &StreamPaths::of_worker(run))?;
     }
-    for ring in rings::waiting_of_programs(run) {
-        empty_ring(&ring, &StreamPaths::of_program(&ring))?;
+    for collector in ALL {
+        collector.salvage(run)?;
     }
     rings::remove_unfinished(run);
     Ok(())
 }
 
 /// Appends what a ring still holds to its streams.
-fn empty_ring(ring: &Path, streams: &StreamPaths) -> Result<(), CollectError> {
+pub(crate) fn empty_ring(ring: &Path, streams: &StreamPaths) -> Result<(), CollectError> {
     let first_new = FirstNew::after(streams)?;
     match holds_new_records(ring, &first_new) {
         // What it held is lost, and counted; what was written out of it before is not.

@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
-use dwell_collectors::{ENGINE_STREAM, MergedRecords, Recordings, TENSOR_OPS_STREAM, salvage};
+use dwell_collectors::{ENGINE_STREAM, MergedRecords, TENSOR_OPS_STREAM, WorkerRing, salvage};
 use dwell_records::testing::{RecordBuilder, SmallModel};
 use dwell_records::{Frame, Kind};
 use dwell_ring::Producer;
@@ -92,11 +92,10 @@ const EVENTS: [u16; 5] = [Kind::Engine as u16; 5];
 #[test]
 fn events_and_recorded_graphs_have_streams_of_their_own() {
     let run = Run::killed();
-    let mut recordings = Recordings::new(&run.dir, std::process::id(), false);
-    recordings.open_new().unwrap();
+    let mut worker = WorkerRing::new(&run.dir, std::process::id());
     let mut seen = Vec::new();
-    assert!(recordings.drain(|frame| seen.push(frame.sequence)).unwrap(), "steps were computed");
-    recordings.finish().unwrap();
+    assert!(worker.drain(|frame| seen.push(frame.sequence)).unwrap(), "steps were computed");
+    worker.finish().unwrap();
     assert_eq!(seen, ALL);
     assert_eq!(run.kinds(ENGINE_STREAM), EVENTS);
     assert!(!run.kinds(TENSOR_OPS_STREAM).contains(&(Kind::Engine as u16)));
@@ -110,10 +109,9 @@ fn an_engine_that_is_not_recorded_has_the_stream_of_events_alone() {
     let mut ring = Producer::create(&dir.raw(), std::process::id(), 1 << 20).unwrap();
     let events = RecordBuilder::new().engine(1, b"{}").engine(2, b"{}");
     events.ring_bytes().iter().for_each(|frame| assert!(ring.write(&[frame])));
-    let mut recordings = Recordings::new(&dir, std::process::id(), false);
-    recordings.open_new().unwrap();
-    recordings.drain(|_| {}).unwrap();
-    recordings.finish().unwrap();
+    let mut worker = WorkerRing::new(&dir, std::process::id());
+    worker.drain(|_| {}).unwrap();
+    worker.finish().unwrap();
     assert_eq!(kinds(&dir.raw_stream(ENGINE_STREAM)), EVENTS[..2]);
     assert!(!dir.raw_stream(TENSOR_OPS_STREAM).exists());
 }

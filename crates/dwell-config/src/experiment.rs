@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use dwell_events::engine::{EngineKind, KvType, TimeResolution};
 use dwell_events::server::StartKind;
-use dwell_events::{About, Compression, Definitions, Metric, UnknownPolicy};
+use dwell_events::{About, CollectorName, Compression, Definitions, Metric, UnknownPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::server::ServerConfig;
-use crate::values::{Collector, Dtype, Figures};
+use crate::values::{Dtype, Figures};
 
 /// An experiment with every default filled in. What each key does is in [`crate::keys`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,9 +108,9 @@ impl PromptsConfig {
 pub struct CollectorsConfig {
     /// Collectors, all of which are used.
     #[serde(rename = "use")]
-    pub used: Vec<Collector>,
+    pub used: Vec<CollectorName>,
     /// What may take the place of one that does not work here, in this order; empty means that nothing may.
-    pub fallback: Vec<Collector>,
+    pub fallback: Vec<CollectorName>,
     /// Options of `tensor_ops`.
     pub tensor_ops: TensorOpsConfig,
     /// Options of `process`.

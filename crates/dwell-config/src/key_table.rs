@@ -2,10 +2,10 @@
 
 use dwell_events::engine::{EngineKind, KvType, TimeResolution};
 use dwell_events::server::{Api, StartKind};
-use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
+use dwell_events::{CollectorName, Compression, Definitions, Metric, UnknownPolicy};
 
 use crate::keys::{DefaultValue, Key, Kind, ListRule};
-use crate::values::{Collector, Dtype, Figures, QUANTISATION_NAMES};
+use crate::values::{Dtype, Figures, QUANTISATION_NAMES};
 
 /// llama.cpp pads the context length to 256 in 32 bits and counts positions in 31.
 const MOST_CONTEXT: u64 = 1 << 30;
@@ -259,13 +259,15 @@ const KEYS: &[Key] = &[
     ),
     key(
         "collectors.use",
-        Kind::List(&Kind::Choice(Collector::NAMES), ListRule::DistinctNotEmpty),
+        Kind::List(&Kind::Choice(CollectorName::NAMES), ListRule::DistinctNotEmpty),
+        // Not `CollectorName::BY_DEFAULT`: a default is part of an experiment's digest, so a new collector would keep
+        // unfinished experiments from being resumed.
         DefaultValue::Texts(&["tensor_ops", "process"]),
         "are the collectors, all of which are used",
     ),
     key(
         "collectors.fallback",
-        Kind::List(&Kind::Choice(Collector::NAMES), ListRule::Distinct),
+        Kind::List(&Kind::Choice(CollectorName::NAMES), ListRule::Distinct),
         DefaultValue::Texts(&["process"]),
         "may take the place of a collector that does not work on this machine, in this order; with none the experiment refuses to run then",
     ),

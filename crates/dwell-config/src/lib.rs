@@ -37,4 +37,4 @@ pub use prompts::{PromptError, PromptItem, actions, builtin_prompts, parse_promp
 pub use rules::CONTEXT_GRAIN;
 pub use schema::json_schema;
 pub use server::{KvEventsConfig, ServerConfig};
-pub use values::{Collector, Dtype, Figures};
+pub use values::{Dtype, Figures};

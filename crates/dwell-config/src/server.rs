@@ -57,7 +57,6 @@ impl ServerConfig {
             api: self.api,
             api_key_variable: self.api_key_variable.clone(),
             ready_within_s: self.ready_within_s,
-            kv_events: self.kv_events.options(),
             kv_bytes_per_token: self.kv_bytes_per_token,
             ..ServerOptions::default()
         }
@@ -65,7 +64,8 @@ impl ServerConfig {
 }
 
 impl KvEventsConfig {
-    fn options(&self) -> Option<KvEventsOptions> {
+    /// The same for the collector `kv_events`; none if the server does not publish.
+    pub fn options(&self) -> Option<KvEventsOptions> {
         Some(KvEventsOptions {
             endpoint: self.endpoint.clone()?,
             replay_endpoint: self.replay_endpoint.clone(),

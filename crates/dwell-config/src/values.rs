@@ -15,18 +15,6 @@ choices! {
 }
 
 choices! {
-    /// Who observes a run.
-    Collector {
-        /// Every access of every computed graph.
-        TensorOps = "tensor_ops",
-        /// Memory, CPU, faults and I/O of the processes.
-        Process = "process",
-        /// What a server publishes of its KV blocks.
-        KvEvents = "kv_events",
-    }
-}
-
-choices! {
     /// Which figures are drawn.
     Figures {
         /// SVG files.
@@ -49,6 +37,6 @@ mod tests {
 
     #[test]
     fn a_name_in_a_file_is_the_name_in_messages() {
-        assert_eq!(serde_json::to_value(Collector::TensorOps).unwrap(), Collector::TensorOps.name());
+        assert_eq!(serde_json::to_value(Figures::Svg).unwrap(), Figures::Svg.name());
     }
 }

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{LEAST, parsed, refused};
-use dwell_config::{Collector, Dtype};
+use dwell_config::Dtype;
+use dwell_events::CollectorName;
 use dwell_events::Hint;
 use dwell_events::engine::EngineKind;
 use dwell_events::{Metric, UnknownPolicy};
@@ -82,8 +83,8 @@ fn a_whole_file_is_translated() {
     assert_eq!((llama.quantisation.as_deref(), llama.dtype), (Some("q4_k"), None));
     assert_eq!((&plain.quantisation, plain.dtype), (&None, Some(Dtype::F16)));
     assert_eq!((all.sweep.repetitions, all.sweep.warmup_runs), (3, 1));
-    assert_eq!(all.collectors.used, [Collector::TensorOps, Collector::Process]);
-    assert_eq!(all.collectors.fallback, [Collector::Process]);
+    assert_eq!(all.collectors.used, [CollectorName::TENSOR_OPS, CollectorName::PROCESS]);
+    assert_eq!(all.collectors.fallback, [CollectorName::PROCESS]);
     assert_eq!(all.collectors.process.sample_interval_ms, 50);
     assert_eq!((all.telemetry.sensor_interval_ms, all.telemetry.invalidate_on_throttle), (5000, false));
     assert_eq!((all.labeller.unknown_policy, &all.labeller.rules_file), (UnknownPolicy::Skip, &None));
@@ -136,7 +137,7 @@ fn everything_that_changed_or_has_no_effect_is_noted_with_its_line() {
 fn the_least_file_of_mrm_trace_is_accepted() {
     let parsed = parsed("experiment: {name: x}\nmodels: [{id: a, engine: llamacpp, path: a.gguf}]\n");
     assert_eq!(parsed.experiment.models[0].engine, EngineKind::LlamaCpp);
-    assert_eq!(parsed.experiment.collectors.used, [Collector::TensorOps, Collector::Process]);
+    assert_eq!(parsed.experiment.collectors.used, [CollectorName::TENSOR_OPS, CollectorName::PROCESS]);
     assert_eq!(parsed.notes.len(), 2);
 }
 

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{LEAST, experiment, problem, refused};
-use dwell_config::{Collector, Figures};
+use dwell_config::Figures;
+use dwell_events::CollectorName;
 use dwell_events::Hint;
 use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
 
@@ -20,8 +21,8 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(all.sweep.context_lengths, [2048]);
     assert_eq!((all.sweep.threads, all.sweep.repetitions, all.sweep.warmup_runs), (None, 1, 0));
     assert_eq!((all.experiment.version.as_str(), all.experiment.licence), ("1.0.0", None));
-    assert_eq!(all.collectors.used, [Collector::TensorOps, Collector::Process]);
-    assert_eq!(all.collectors.fallback, [Collector::Process]);
+    assert_eq!(all.collectors.used, [CollectorName::TENSOR_OPS, CollectorName::PROCESS]);
+    assert_eq!(all.collectors.fallback, [CollectorName::PROCESS]);
     assert_eq!(all.collectors.process.sample_interval_ms, 100);
     assert_eq!(all.telemetry.baseline_secs, 2.0);
     assert_eq!(all.labeller.unknown_policy, UnknownPolicy::Keep);
@@ -236,9 +237,9 @@ fn a_server_may_have_the_model() {
     assert_eq!((joined.path, joined.server.options().pid), (None, Some(7)));
     let named = model("engine: ollama, server: {program: ollama, model_name: tiny, api: chat}");
     assert_eq!(named.server.options().model_name.as_deref(), Some("tiny"));
-    assert_eq!(named.server.options().kv_events, None);
+    assert_eq!(named.server.kv_events.options(), None);
     let vllm = model("engine: vllm, server: {url: x, program: , kv_events: {endpoint: 'tcp://x', topic: kv}}");
-    let events = vllm.server.options().kv_events.unwrap();
+    let events = vllm.server.kv_events.options().unwrap();
     assert_eq!((events.endpoint.as_str(), events.topic.as_str(), events.keeps_token_ids), ("tcp://x", "kv", false));
 }
 

@@ -9,6 +9,7 @@
 mod about;
 mod choices;
 mod clock;
+mod collector_name;
 pub mod engine;
 mod engines;
 mod hint;
@@ -25,6 +26,7 @@ mod timeline;
 
 pub use about::About;
 pub use clock::ClockAnchor;
+pub use collector_name::CollectorName;
 pub use hint::Hint;
 pub use loss::{LossKind, Severity};
 pub use phase::Phase;

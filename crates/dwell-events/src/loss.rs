@@ -21,7 +21,8 @@ impl Severity {
 }
 
 /// One kind of thing that a run did not see. The loss table has a row for each kind that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LossKind {
     /// The runtime copies inputs (token ids, positions, masks) into the graph before it is computed.
     InputUpload,
@@ -47,7 +48,7 @@ pub enum LossKind {
     Interrupted,
     /// A record in the raw stream could not be decoded.
     UndecodableRecords,
-    /// Process samples that were due but could not be taken.
+    /// Samples that were due but could not be taken.
     MissedSamples,
     /// Accesses that no rule could label and that were dropped, as the policy for them asks.
     UnlabelledAccesses,
@@ -169,7 +170,7 @@ impl LossKind {
             LossKind::ObserverDied => "the tables hold everything until the observer ended",
             LossKind::Interrupted => "the tables hold everything until the interruption",
             LossKind::UndecodableRecords => "these records left no rows; totals are lower bounds",
-            LossKind::MissedSamples => "the memory table has gaps at these times",
+            LossKind::MissedSamples => "the table of these samples has gaps",
             LossKind::UnlabelledAccesses => {
                 "accesses that nothing could label were left out, as asked for; totals do not count them"
             }

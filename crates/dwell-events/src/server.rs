@@ -68,8 +68,6 @@ pub struct ServerOptions {
     pub start: StartKind,
     /// Longest time for a server to be ready; none takes five minutes.
     pub ready_within_s: Option<u64>,
-    /// Where the server publishes what becomes of its KV blocks.
-    pub kv_events: Option<KvEventsOptions>,
     /// Bytes of KV cache that one token takes, where neither a model file nor the server says it.
     pub kv_bytes_per_token: Option<u64>,
 }

@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
-use dwell_config::{Collector, CollectorsConfig};
+use dwell_collectors::{CheckPlace, check, collector};
+use dwell_config::CollectorsConfig;
+use dwell_events::CollectorName;
+use dwell_host::Root;
 use dwell_metadata::Fallback;
 use serde::Serialize;
 
 use crate::engine_limits::cannot_watch;
-use crate::{Finding, Model, probe_tensor_ops};
+use crate::{Finding, Model, run_small_model};
 
 /// Whether a collector works here; tried, not guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CollectorStatus {
     /// The collector.
-    pub collector: Collector,
+    pub collector: CollectorName,
     /// Why it does not work; none if it does.
     pub failure: Option<String>,
 }
@@ -22,26 +25,21 @@ pub struct CollectorStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChosenCollectors {
     /// Collectors that are used.
-    pub used: Vec<Collector>,
+    pub used: Vec<CollectorName>,
     /// Collectors that were wanted and do not work here.
     pub fallbacks: Vec<Fallback>,
     /// Fallbacks that work here.
     #[serde(skip)]
-    usable_fallbacks: Vec<Collector>,
+    usable_fallbacks: Vec<CollectorName>,
 }
 
 impl ChosenCollectors {
-    /// Whether this collector is used.
-    pub fn has(&self, collector: Collector) -> bool {
-        self.used.contains(&collector)
-    }
-
     /// The same for the runs of one model, whose engine cannot be watched with every collector. Without a collector
     /// that takes the place of another, that is an error.
     pub(crate) fn for_model(&self, model: &Model) -> Result<Self, Vec<Finding>> {
         let failure_of = |collector| cannot_watch(collector, model);
         let Choice { used, fallbacks, unreplaced } = choose(&self.used, &self.usable_fallbacks, &failure_of);
-        let finding = |(wanted, reason): (Collector, String)| {
+        let finding = |(wanted, reason): (CollectorName, String)| {
             let (name, id) = (wanted.name(), &model.id);
             let message = format!("the collector {name} cannot watch the model {id:?}, and no fallback can: {reason}");
             Finding::error(message)
@@ -57,24 +55,12 @@ impl ChosenCollectors {
 
 /// Tries every collector that the experiment may use, in the folder that its results go to.
 pub fn probe_collectors(config: &CollectorsConfig, results: &Path) -> Vec<CollectorStatus> {
-    let mut wanted: Vec<Collector> = config.used.iter().chain(&config.fallback).copied().collect();
+    let mut wanted: Vec<CollectorName> = config.used.iter().chain(&config.fallback).copied().collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let status = |collector| CollectorStatus { collector, failure: failure_of(collector, results) };
+    let place = CheckPlace { root: Root::default(), results, run_small_model: &run_small_model };
+    let status = |name| CollectorStatus { collector: name, failure: check(collector(name), &place).failure() };
     wanted.into_iter().map(status).collect()
-}
-
-fn failure_of(collector: Collector, results: &Path) -> Option<String> {
-    match collector {
-        Collector::TensorOps => match probe_tensor_ops(results) {
-            Ok(probe) if probe.accesses == 0 => Some("a small model was run and no access was recorded".to_owned()),
-            Ok(_) => None,
-            Err(error) => Some(error.to_string()),
-        },
-        Collector::Process => dwell_host::probe_process().failure(),
-        // It takes a socket and a server that publishes.
-        Collector::KvEvents => None,
-    }
 }
 
 /// Chooses by what works: a collector that does not is replaced by the first fallback that does. Without one, that is
@@ -83,7 +69,7 @@ pub fn choose_collectors(
     config: &CollectorsConfig,
     statuses: &[CollectorStatus],
 ) -> Result<ChosenCollectors, Vec<Finding>> {
-    let failure_of = |collector: Collector| {
+    let failure_of = |collector: CollectorName| {
         let status = statuses.iter().find(|status| status.collector == collector);
         status.map_or(Some("it was not tried".to_owned()), |status| status.failure.clone())
     };
@@ -98,13 +84,17 @@ pub fn choose_collectors(
 
 /// Collectors in the place of those that are wanted.
 struct Choice {
-    used: Vec<Collector>,
+    used: Vec<CollectorName>,
     fallbacks: Vec<Fallback>,
     /// Collectors that fail without another in their place, and why.
-    unreplaced: Vec<(Collector, String)>,
+    unreplaced: Vec<(CollectorName, String)>,
 }
 
-fn choose(wanted: &[Collector], fallback: &[Collector], failure_of: &dyn Fn(Collector) -> Option<String>) -> Choice {
+fn choose(
+    wanted: &[CollectorName],
+    fallback: &[CollectorName],
+    failure_of: &dyn Fn(CollectorName) -> Option<String>,
+) -> Choice {
     let instead = fallback.iter().copied().find(|&collector| failure_of(collector).is_none());
     let mut choice = Choice { used: Vec::new(), fallbacks: Vec::new(), unreplaced: Vec::new() };
     for &wanted in wanted {
@@ -127,7 +117,7 @@ fn choose(wanted: &[Collector], fallback: &[Collector], failure_of: &dyn Fn(Coll
     choice
 }
 
-fn not_working(wanted: Collector, reason: &str) -> Finding {
+fn not_working(wanted: CollectorName, reason: &str) -> Finding {
     let name = wanted.name();
     let message = format!("the collector {name} does not work here, and no fallback does: {reason}");
     Finding::error(message)
@@ -142,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn config(used: &[Collector], fallback: &[Collector]) -> CollectorsConfig {
+    fn config(used: &[CollectorName], fallback: &[CollectorName]) -> CollectorsConfig {
         CollectorsConfig {
             used: used.to_vec(),
             fallback: fallback.to_vec(),
@@ -154,14 +144,14 @@ mod tests {
     fn statuses(tensor_ops: Option<&str>, process: Option<&str>) -> Vec<CollectorStatus> {
         let status =
             |collector, failure: Option<&str>| CollectorStatus { collector, failure: failure.map(str::to_owned) };
-        vec![status(Collector::TensorOps, tensor_ops), status(Collector::Process, process)]
+        vec![status(CollectorName::TENSOR_OPS, tensor_ops), status(CollectorName::PROCESS, process)]
     }
 
-    const BOTH: [Collector; 2] = [Collector::TensorOps, Collector::Process];
+    const BOTH: [CollectorName; 2] = [CollectorName::TENSOR_OPS, CollectorName::PROCESS];
 
     #[test]
     fn all_that_are_wanted_are_used_where_they_work() {
-        let chosen = choose_collectors(&config(&BOTH, &[Collector::Process]), &statuses(None, None)).unwrap();
+        let chosen = choose_collectors(&config(&BOTH, &[CollectorName::PROCESS]), &statuses(None, None)).unwrap();
         assert_eq!(chosen.used, BOTH);
         assert!(chosen.fallbacks.is_empty());
     }
@@ -169,17 +159,17 @@ mod tests {
     #[test]
     fn a_fallback_takes_the_place_of_one_that_does_not_work_and_is_used_once() {
         let chosen =
-            choose_collectors(&config(&BOTH, &[Collector::Process]), &statuses(Some("no room"), None)).unwrap();
-        assert_eq!(chosen.used, [Collector::Process]);
+            choose_collectors(&config(&BOTH, &[CollectorName::PROCESS]), &statuses(Some("no room"), None)).unwrap();
+        assert_eq!(chosen.used, [CollectorName::PROCESS]);
         let expected = Fallback { wanted: "tensor_ops".into(), instead: "process".into(), reason: "no room".into() };
         assert_eq!(chosen.fallbacks, [expected]);
     }
 
     #[test]
     fn the_first_fallback_that_works_is_taken() {
-        let config = config(&[Collector::TensorOps], &BOTH);
+        let config = config(&[CollectorName::TENSOR_OPS], &BOTH);
         let chosen = choose_collectors(&config, &statuses(Some("no room"), None)).unwrap();
-        assert_eq!(chosen.used, [Collector::Process]);
+        assert_eq!(chosen.used, [CollectorName::PROCESS]);
     }
 
     #[test]
@@ -188,6 +178,6 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert!(findings[0].message.contains("tensor_ops") && findings[0].message.contains("no room"));
         let both_fail = statuses(Some("no room"), Some("no /proc"));
-        assert_eq!(choose_collectors(&config(&BOTH, &[Collector::Process]), &both_fail).unwrap_err().len(), 2);
+        assert_eq!(choose_collectors(&config(&BOTH, &[CollectorName::PROCESS]), &both_fail).unwrap_err().len(), 2);
     }
 }

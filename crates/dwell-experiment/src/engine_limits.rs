@@ -1,28 +1,16 @@
 //! What an engine cannot do of what an experiment may ask for.
 
-use dwell_config::{Collector, Experiment, Sweep};
-use dwell_events::engine::{KvType, Reach, RecorderAccess};
+use dwell_collectors::{Target, collector};
+use dwell_config::{Experiment, Sweep};
+use dwell_events::CollectorName;
+use dwell_events::engine::{KvType, Reach};
 
 use crate::{Finding, Model, Setup};
 
 /// Why a collector cannot watch a model, whatever the machine; none if it can.
-pub(crate) fn cannot_watch(collector: Collector, model: &Model) -> Option<String> {
-    let (name, profile) = (model.engine.name(), model.engine.profile());
-    match collector {
-        Collector::Process => None,
-        Collector::TensorOps => match profile.recorder {
-            RecorderAccess::Linked => None,
-            RecorderAccess::Preloaded => model
-                .is_joined()
-                .then(|| format!("the recorder is loaded when {name} starts, and this one runs already")),
-            RecorderAccess::None => Some(format!("{name} runs already, and need not compute with ggml")),
-        },
-        Collector::KvEvents if profile.publishes_kv_events => {
-            let is_missing = model.server.kv_events.is_none();
-            is_missing.then(|| "no server.kv_events.endpoint is given".to_owned())
-        }
-        Collector::KvEvents => Some(format!("{name} publishes no KV events")),
-    }
+pub(crate) fn cannot_watch(name: CollectorName, model: &Model) -> Option<String> {
+    let (is_joined, kv_events) = (model.is_joined(), model.kv_events.as_ref());
+    collector(name).cannot_watch(&Target { engine: model.engine, is_joined, kv_events })
 }
 
 /// What the experiment asks of its engines and they do not do.
@@ -78,7 +66,7 @@ fn sequences_one_by_one(sweep: &Sweep, model: &Model) -> Option<Finding> {
 }
 
 fn unused_kv_events(experiment: &Experiment, model: &Model) -> Option<Finding> {
-    let is_unused = model.server.kv_events.is_some() && !experiment.collectors.used.contains(&Collector::KvEvents);
+    let is_unused = model.kv_events.is_some() && !experiment.collectors.used.contains(&CollectorName::KV_EVENTS);
     is_unused.then(|| {
         let message =
             format!("model {:?}: its KV events are not recorded, as collectors.use does not say so", model.id);

@@ -27,7 +27,7 @@ mod model;
 mod requests;
 mod run_process;
 mod setup;
-mod tensor_ops_probe;
+mod small_model;
 
 pub use check::{check, check_results};
 pub use collectors::{ChosenCollectors, CollectorStatus, choose_collectors, probe_collectors};
@@ -39,4 +39,4 @@ pub use finding::{Finding, Severity, has_errors};
 pub use model::{Model, ModelFile};
 pub use run_process::{FailedTask, RunTask, TaskEnd, TaskError};
 pub use setup::{Setup, SetupFiles};
-pub use tensor_ops_probe::{TensorOpsProbe, probe_tensor_ops};
+pub use small_model::run_small_model;

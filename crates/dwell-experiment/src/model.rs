@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_config::ModelConfig;
 use dwell_events::engine::EngineKind;
-use dwell_events::server::ServerOptions;
+use dwell_events::server::{KvEventsOptions, ServerOptions};
 use dwell_gguf::{GgufFile, InfoOptions, MemoryRequest, ModelInfo, ModelShape};
 use sha2::{Digest, Sha256};
 
@@ -29,6 +29,8 @@ pub struct Model {
     pub engine: EngineKind,
     /// How a runtime other than the embedded one is reached or started.
     pub server: ServerOptions,
+    /// Where its server publishes what becomes of its KV blocks.
+    pub kv_events: Option<KvEventsOptions>,
     /// The file; none if only the server has the model.
     pub file: Option<ModelFile>,
 }
@@ -64,7 +66,8 @@ impl Model {
             None => (None, unchecked(config).into_iter().collect()),
         };
         let server = ServerOptions { program, ..config.server.options() };
-        Ok((Self { id: config.id.clone(), engine: config.engine, server, file }, findings))
+        let kv_events = config.server.kv_events.options();
+        Ok((Self { id: config.id.clone(), engine: config.engine, server, kv_events, file }, findings))
     }
 
     /// Whether its server runs already and is left as it is.

@@ -1,13 +1,14 @@
 //! From a planned run to the request that is recorded.
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_config::{AnalyserConfig, Collector, Figures, PlannedKind, PlannedRun, actions};
-use dwell_events::RunKind;
+use dwell_collectors::{Wanted, chosen};
+use dwell_config::{AnalyserConfig, Figures, PlannedKind, PlannedRun, actions};
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;
+use dwell_events::{CollectorName, RunKind};
 use dwell_metadata::{BuildOptions, ExperimentRun, RunRequest, UntracedRun};
 
-use crate::{ChosenCollectors, Model, Setup};
+use crate::{ChosenCollectors, Setup};
 
 /// What every run of an experiment shares.
 pub(crate) struct Requests<'a> {
@@ -25,13 +26,16 @@ impl Requests<'_> {
         // A model that cannot be watched was found by the check.
         let collectors = self.collectors.for_model(model).unwrap_or_else(|_| self.collectors.clone());
         let telemetry = &setup.experiment.telemetry;
-        let interval_ms = setup.experiment.collectors.process.sample_interval_ms;
-        let is_untraced = matches!(run.kind, PlannedKind::Untraced(_));
+        let mut used = collectors.used.clone();
+        if matches!(run.kind, PlannedKind::Untraced(_)) {
+            used.retain(|&name| name != CollectorName::TENSOR_OPS);
+        }
+        let sample_interval_ms = setup.experiment.collectors.process.sample_interval_ms;
+        let wanted = Wanted { sample_interval_ms, kv_events: model.kv_events.as_ref() };
         RunRequest {
-            job: job(setup, run, &collectors),
+            job: job(setup, run),
             model_id: model.id.clone(),
-            is_traced: collectors.has(Collector::TensorOps) && !is_untraced,
-            sample_interval_ms: collectors.has(Collector::Process).then_some(interval_ms),
+            collectors: chosen(&used, &wanted),
             baseline_ms: (telemetry.baseline_secs * 1000.0) as u64,
             sensor_interval_ms: telemetry.sensor_interval_ms,
             command_line: self.command_line.to_vec(),
@@ -57,20 +61,15 @@ impl Requests<'_> {
     }
 }
 
-fn job(setup: &Setup, run: &PlannedRun, collectors: &ChosenCollectors) -> Job {
+fn job(setup: &Setup, run: &PlannedRun) -> Job {
     let model = &setup.models[run.model_index];
     let trained_context = model.file.as_ref().map(|file| file.info.context_train);
     Job {
         engine: model.engine,
-        server: server_options(model, run, collectors),
+        server: ServerOptions { start: run.combination.start, ..model.server.clone() },
         options: engine_options(setup, run),
         actions: actions(&setup.prompts, &run.combination, trained_context),
     }
-}
-
-fn server_options(model: &Model, run: &PlannedRun, collectors: &ChosenCollectors) -> ServerOptions {
-    let kv_events = model.server.kv_events.clone().filter(|_| collectors.has(Collector::KvEvents));
-    ServerOptions { start: run.combination.start, kv_events, ..model.server.clone() }
 }
 
 /// How the engine is set up for a run.

@@ -27,6 +27,6 @@ pub use facts::{read_host, read_host_at};
 pub use memory_limit::MemoryLimit;
 pub use own_memory::release_freed_memory;
 pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
-pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names, probe_process};
+pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names};
 pub use root::Root;
 pub use telemetry::SensorThread;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod build_options;
+mod collectors;
 mod experiment_run;
 mod fallback;
 mod generation;
@@ -21,6 +22,7 @@ mod run_metadata;
 mod run_request;
 
 pub use build_options::{BuildOptions, DEFAULT_BINS};
+pub use collectors::{CollectorEnd, CollectorLoss, Collectors};
 pub use experiment_run::ExperimentRun;
 pub use fallback::Fallback;
 pub use generation::Generation;
@@ -28,6 +30,6 @@ pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
 pub use origin::{ImportedFile, KvEventsImport, Relabelling};
 pub use page_cache::PageCache;
 pub use reading::MetadataError;
-pub use recording_facts::RecordingFacts;
+pub use recording_facts::{RecordingFacts, sampling_end};
 pub use run_metadata::{CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
 pub use run_request::{RunRecord, RunRequest};

@@ -10,8 +10,8 @@ use dwell_events::host::{Baseline, Host, Sensor, Topology};
 use dwell_events::server::StartKind;
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
-    BuildOptions, CollectorUse, ExperimentRun, Fallback, Generation, ImportedFile, KvEventsImport, MetadataError,
-    Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
+    BuildOptions, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportedFile, KvEventsImport,
+    MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
 };
 use serde_json::{Value, json};
 
@@ -33,8 +33,7 @@ fn request() -> RunRequest {
     RunRequest {
         job: Job::embedded(options, vec![prompt, generate(16), generate(8)]),
         model_id: "tiny".to_owned(),
-        is_traced: true,
-        sample_interval_ms: Some(100),
+        collectors: Collectors::default(),
         baseline_ms: 0,
         sensor_interval_ms: 0,
         command_line: vec!["dwell".to_owned(), "run".to_owned()],

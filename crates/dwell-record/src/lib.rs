@@ -15,6 +15,7 @@ mod page_cache;
 mod patience;
 mod run_record;
 mod session;
+mod watch;
 mod worker_process;
 
 pub use capture::{CaptureListener, CaptureReport, capture};

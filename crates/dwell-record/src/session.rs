@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use dwell_collectors::{CLIENT_LABEL, Recordings, Sampling, WORKER_LABEL, kv_events, rings};
+use dwell_collectors::{CollectError, WorkerRing};
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_events::host::{Baseline, SensorSummary};
 use dwell_files::{ensure_space, write_json_atomically};
 use dwell_host::{Root, SensorThread, measure_baseline, release_freed_memory};
-use dwell_kv_events::KvEventsRecorder;
 use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
 use dwell_records::{Frame, Kind};
 use dwell_ring::DEFAULT_CAPACITY_BYTES;
@@ -17,6 +16,7 @@ use dwell_store::{RunDir, RunState, StoreError};
 
 use crate::patience::Patience;
 use crate::run_record::run_record;
+use crate::watch::Watch;
 use crate::worker_process::WorkerProcess;
 use crate::{RecordError, page_cache};
 
@@ -64,14 +64,16 @@ pub fn record_run(
     let page_cache = page_cache::prepare(&request.job);
     let record = run_record(request, baseline, page_cache);
     write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(|error| not_begun(error.into()))?;
-    if !request.job.engine.is_embedded() {
-        rings::make_programs_dir(run).map_err(not_begun)?;
-    }
     let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();
-    // Before the first request, because what is published without a listener is gone.
-    let kv_events = request.job.server.kv_events.as_ref().map(|options| kv_events::begin(run, options)).transpose()?;
-    let mut worker = WorkerProcess::start(&request.job, request.is_traced, &run.raw())?;
-    let mut session = Session::begin(run, request, &worker, kv_events).map_err(not_begun)?;
+    let not_collected = |error| match error {
+        CollectError::Store(source) => not_begun(source),
+        other => RecordError::Collect(other),
+    };
+    let mut watch = Watch::begin(run, request).map_err(not_collected)?;
+    let mut worker = WorkerProcess::start(&request.job, &watch.worker_environment(), &run.raw())?;
+    watch.worker_started(worker.pid()).map_err(not_collected)?;
+    let ring = WorkerRing::new(run, worker.pid());
+    let mut session = Session { run, ring, watch, progress: Progress::default() };
     let followed = session.follow(&mut worker, interrupted, listener);
     worker.kill_because("recording had to stop".to_owned());
     let has_computed = session.progress.has_computed;
@@ -147,29 +149,12 @@ impl Progress {
 
 struct Session<'a> {
     run: &'a RunDir,
-    recordings: Recordings,
-    /// None if no samples are wanted.
-    sampling: Option<Sampling>,
-    /// None if the server publishes none, or nobody wants them.
-    kv_events: Option<KvEventsRecorder>,
+    ring: WorkerRing,
+    watch: Watch,
     progress: Progress,
 }
 
-impl<'a> Session<'a> {
-    fn begin(
-        run: &'a RunDir,
-        request: &RunRequest,
-        worker: &WorkerProcess,
-        kv_events: Option<KvEventsRecorder>,
-    ) -> Result<Self, StoreError> {
-        let engine = request.job.engine;
-        let label = if engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
-        let begin = |interval_ms| Sampling::begin(run, (label, worker.pid()), Duration::from_millis(interval_ms));
-        let sampling = request.sample_interval_ms.map(begin).transpose()?;
-        let recordings = Recordings::new(run, worker.pid(), !engine.is_embedded());
-        Ok(Self { run, recordings, sampling, kv_events, progress: Progress::default() })
-    }
-
+impl Session<'_> {
     fn follow(
         &mut self,
         worker: &mut WorkerProcess,
@@ -180,31 +165,27 @@ impl<'a> Session<'a> {
         loop {
             // Asked before draining: what the worker wrote before it ended is then seen by the drain after it.
             let has_ended = worker.has_ended();
-            self.recordings.open_new()?;
             self.drain(listener)?;
-            self.sampling.as_mut().map_or(Ok(()), Sampling::write)?;
-            self.kv_events.as_ref().map_or(Ok(()), KvEventsRecorder::flush)?;
+            self.progress.has_computed |= self.watch.poll()?;
             if has_ended {
                 return self.judge(worker, interrupted.load(Ordering::Relaxed));
             }
-            if patience.look(worker, self.recordings.have_begun(), interrupted.load(Ordering::Relaxed)) {
+            if patience.look(worker, self.ring.has_begun(), interrupted.load(Ordering::Relaxed)) {
                 listener.interrupted();
             }
             thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn drain(&mut self, listener: &mut dyn RecordListener) -> Result<(), StoreError> {
-        let (progress, sampling) = (&mut self.progress, &mut self.sampling);
-        let has_computed = self.recordings.drain(|frame: &Frame<'_>| {
+    fn drain(&mut self, listener: &mut dyn RecordListener) -> Result<(), CollectError> {
+        let (progress, watch) = (&mut self.progress, &mut self.watch);
+        let has_computed = self.ring.drain(|frame: &Frame<'_>| {
             if frame.kind != Kind::Engine as u16 {
                 return;
             }
             if let Ok(event) = serde_json::from_slice::<EngineEvent>(frame.payload) {
                 progress.note(&event);
-                if let (EngineEvent::ProcessFound { pid, .. }, Some(sampling)) = (&event, sampling.as_mut()) {
-                    sampling.add_server(*pid);
-                }
+                watch.engine_event(&event);
                 listener.engine_event(&event);
             }
         })?;
@@ -236,17 +217,15 @@ impl<'a> Session<'a> {
         sensors: Option<SensorSummary>,
         was_interrupted: bool,
     ) -> Result<RecordingFacts, StoreError> {
-        let worker_blocked_ns = self.recordings.blocked_ns();
-        self.recordings.finish()?;
-        // What was lost on the way is seen from the stream itself.
-        self.kv_events.map(KvEventsRecorder::stop).transpose()?;
-        let sampling = self.sampling.map(Sampling::end).transpose()?.unwrap_or_default();
+        let ring_blocked_ns = self.ring.blocked_ns();
+        // Every stream is ended, whatever becomes of the others.
+        let (ring, collectors) = (self.ring.finish(), self.watch.end());
+        ring?;
+        let collectors = collectors?;
         let facts = RecordingFacts {
             worker_failure: self.progress.failure_message().or_else(|| worker.failure()),
-            worker_blocked_ns,
-            missed_samples: sampling.missed,
-            sampling_failure: sampling.failure,
-            unsampled: sampling.refusals,
+            worker_blocked_ns: ring_blocked_ns + collectors.values().map(|end| end.blocked_ns).sum::<u64>(),
+            collectors,
             is_interrupted: self.progress.is_cut_short(was_interrupted),
             sensors,
         };

@@ -8,7 +8,6 @@ use std::thread;
 
 use dwell_capture::CaptureJob;
 use dwell_events::engine::Job;
-use dwell_records::UNTRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -54,12 +53,10 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     /// Starts the worker of a run and gives it its job.
-    pub(crate) fn start(job: &Job, is_traced: bool, raw_dir: &Path) -> Result<Self, RecordError> {
+    pub(crate) fn start(job: &Job, environment: &[(&str, String)], raw_dir: &Path) -> Result<Self, RecordError> {
         let mut command = worker_command("worker")?;
         command.env(RING_DIR_VARIABLE, raw_dir).stdout(Stdio::null());
-        if !is_traced {
-            command.env(UNTRACED_VARIABLE, "1");
-        }
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let log_path = raw_dir.join(WORKER_LOG_NAME);
         let make_log = || File::options().read(true).write(true).create(true).truncate(true).open(log_path);
         Self::spawn(command, job, make_log)

@@ -39,8 +39,8 @@ pub use weight::{Placement, WeightPlaced};
 /// Version of the payloads, sent in [`Hello`].
 pub const WIRE_VERSION: u16 = 1;
 
-/// Environment variable that turns the recording of graphs off in the embedded worker; events are still reported.
-pub const UNTRACED_VARIABLE: &str = "DWELL_UNTRACED";
+/// Environment variable that turns the recording of graphs on in the worker; events are reported without it too.
+pub const TRACED_VARIABLE: &str = "DWELL_TRACED";
 
 /// Environment variable with the [`Resolution`]: `step`, `layer` or `op`.
 pub const RESOLUTION_VARIABLE: &str = "DWELL_TIME_RESOLUTION";

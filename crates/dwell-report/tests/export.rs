@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use dwell_events::schema::Table;
 use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunFacts, export};
 use dwell_store::{RunDir, RunState, StoreError, write_manifest};
 
@@ -22,6 +23,7 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
         title: None,
         with_raw: false,
         all: false,
+        tables: Table::ALL.to_vec(),
     };
     let refused = export(&[RunFacts::load(&run).unwrap()], &request, &mut |_| {});
     assert!(matches!(refused, Err(ReportError::Store(StoreError::UnusableName { .. }))), "{refused:?}");

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dwell_events::engine::{Engine, EngineEvent, EngineFailure, Job, TimeResolution};
 use dwell_ggml::{Recorder, RecorderOptions};
 use dwell_llama::{Hooks, JobObserver, LlamaEngine};
-use dwell_records::{Kind, Resolution, UNTRACED_VARIABLE};
+use dwell_records::{Kind, Resolution, TRACED_VARIABLE};
 use dwell_ring::{
     DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender,
     process_exists,
@@ -77,7 +77,7 @@ fn job_on_stdin<J: DeserializeOwned>() -> Result<J, String> {
 
 fn run_job_from_stdin() -> Result<(), String> {
     let job: Job = job_on_stdin()?;
-    let is_traced = std::env::var_os(UNTRACED_VARIABLE).is_none();
+    let is_traced = std::env::var_os(TRACED_VARIABLE).is_some();
     // Where another program runs the model, this process only tells of it.
     let sender = start_sending(&job, is_traced && job.engine.is_embedded())?;
     let mut observer = Reporter { sender, is_interrupted: interruption_flag() };

@@ -35,7 +35,7 @@ pub(crate) use server::ServerArgs;
 pub(crate) use tensors::{
     PacketDType, TensorsCommand, TensorsConvertArgs, TensorsDiffArgs, TensorsExportArgs, TensorsFileArgs, TensorsForm,
 };
-pub(crate) use values::{AutoSwitch, CollectorArg, Switch, one_of};
+pub(crate) use values::{AutoSwitch, Switch, one_of};
 pub(crate) use watch::WatchArgs;
 
 const EXAMPLES: &str = "\

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dwell_events::Definitions;
 use dwell_events::engine::{EngineKind, TimeResolution};
+use dwell_events::{CollectorName, Definitions};
 
-use super::{CollectorArg, GenerationArgs, ServerArgs, one_of};
+use super::{GenerationArgs, ServerArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
 const SINGLE_RUN_OPTIONS: [&str; 49] = [
@@ -110,12 +110,18 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) context_shift: bool,
     /// Collectors to use; without tensor_ops there are no accesses, only tokens, and without process no memory samples.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensor_ops,process")]
-    pub(crate) collect: Vec<CollectorArg>,
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = one_of(CollectorName::NAMES, CollectorName::from_name),
+        value_delimiter = ',',
+        default_values = CollectorName::BY_DEFAULT,
+    )]
+    pub(crate) collect: Vec<CollectorName>,
     /// How finely accesses inside a step are timed.
     #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
     pub(crate) time_resolution: TimeResolution,
-    /// Milliseconds between two process samples.
+    /// Milliseconds between two samples of a collector that samples.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
     /// Seconds for which the machine is watched before the run begins; 0 leaves it out, and the validity unknown.

@@ -30,14 +30,6 @@ pub(crate) enum AutoSwitch {
     Off,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CollectorArg {
-    #[value(name = "tensor_ops")]
-    TensorOps,
-    #[value(name = "process")]
-    Process,
-}
-
 /// A number of bytes: `512MiB`, `2GB`, `1048576`.
 pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());

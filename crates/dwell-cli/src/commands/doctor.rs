@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_events::Hint;
-use dwell_experiment::probe_tensor_ops;
-use dwell_host::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names};
-use dwell_report::text::count;
+use dwell_collectors::{ALL, CheckPlace, check};
+use dwell_events::CollectorName;
+use dwell_experiment::run_small_model;
+use dwell_host::{Probe, ProbeContext, ProbeKind, ProbeStatus, Root, probe_all, probe_names};
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::messages::{EXIT_NOT_DONE, EXIT_WITH_LOSS, Failure, print_hints};
 use crate::output::print_result;
 
-/// The one probe that needs a worker, which only this program can be.
-const TENSOR_OPS: &str = "tensor_ops";
 const PRELOAD_LIBRARY: &str = "libdwell_preload.so";
 
 /// Whether what was chosen works.
@@ -68,7 +66,7 @@ impl Verdict {
 
 /// The chosen names, each once, or which of them is none.
 fn chosen_names(wanted: &[String]) -> Result<Vec<&'static str>, Failure> {
-    let mut known = vec![TENSOR_OPS];
+    let mut known = CollectorName::NAMES.to_vec();
     known.extend(probe_names());
     let mut chosen = Vec::new();
     for name in wanted {
@@ -84,25 +82,10 @@ fn chosen_names(wanted: &[String]) -> Result<Vec<&'static str>, Failure> {
 }
 
 fn probes(folder: &Path) -> Vec<Probe> {
-    let mut probes = vec![Probe::new(TENSOR_OPS, ProbeKind::Collector, tensor_ops(folder))];
+    let place = CheckPlace { root: Root::default(), results: folder, run_small_model: &run_small_model };
+    let mut probes: Vec<Probe> = ALL.iter().map(|collector| check(*collector, &place)).collect();
     probes.extend(probe_all(&ProbeContext { preload_library: preload_library(), ..ProbeContext::default() }));
     probes
-}
-
-fn tensor_ops(folder: &Path) -> Outcome {
-    match probe_tensor_ops(folder) {
-        Ok(probe) if probe.accesses > 0 => {
-            Outcome::works(format!("a small model was run, and {} accesses were recorded", count(probe.accesses)))
-        }
-        Ok(_) => Outcome::fails("a small model was run, and no access was recorded"),
-        Err(error) => {
-            let outcome = Outcome::fails(error.to_string());
-            match error.hints().into_iter().next() {
-                Some(hint) => outcome.remedy(hint),
-                None => outcome,
-            }
-        }
-    }
 }
 
 /// The library that is built and installed beside this program.
@@ -158,6 +141,8 @@ fn remedies(probes: &[Probe]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use dwell_host::Outcome;
 
     use super::*;
 

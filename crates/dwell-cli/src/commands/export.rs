@@ -25,6 +25,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         title: args.title.clone(),
         with_raw: args.with_raw,
         all: args.all,
+        tables: dwell_collectors::tables(),
     };
     let mut on_run = |run: &dwell_report::RunFacts| {
         say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_build::{BuildSetup, BuiltRun, build_run};
+use dwell_events::CollectorName;
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
 use dwell_process::own_peak_rss_bytes;
@@ -67,7 +68,8 @@ impl OneRun<'_> {
         if !self.is_quiet {
             say(format_args!("first without recording, as {run_id}\n"));
         }
-        let built = self.run(&RunRequest { is_traced: false, ..request.clone() }, run_id)?;
+        let collectors = request.collectors.clone().without(CollectorName::TENSOR_OPS);
+        let built = self.run(&RunRequest { collectors, ..request.clone() }, run_id)?;
         let generation = built.metadata.generation;
         Ok(UntracedRun {
             run_id: run_id.to_owned(),

@@ -8,8 +8,11 @@ use crate::served::{self, experiment, failure, run};
 
 /// What a run was asked to do.
 fn job(run: &Run) -> Value {
-    let text = std::fs::read(run.dir.join("raw/run.json")).unwrap();
-    serde_json::from_slice::<Value>(&text).unwrap()["job"].take()
+    request(run)["job"].take()
+}
+
+fn request(run: &Run) -> Value {
+    serde_json::from_slice(&std::fs::read(run.dir.join("raw/run.json")).unwrap()).unwrap()
 }
 
 /// Keys of a model in a server that the experiment starts, with more keys of the server.
@@ -116,7 +119,7 @@ pub fn kv_events_others(bench: &Bench) {
     let wanted = json!({
         "endpoint": endpoint, "replay_endpoint": "tcp://127.0.0.1:10", "topic": "kv", "keeps_token_ids": true
     });
-    assert_eq!(job(&outcome.run())["server"]["kv_events"], wanted);
+    assert_eq!(request(&outcome.run())["collectors"]["kv_events"], wanted);
 }
 
 pub fn starts(bench: &Bench) {

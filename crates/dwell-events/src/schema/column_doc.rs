@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 use serde::Serialize;
 
-use super::Table;
+use super::{ColumnSpec, Table};
 
 /// One column of a table, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +34,9 @@ pub(super) const fn meaning(name: &'static str, unit: &'static str, text: &'stat
 impl Table {
     /// Every column of the table, in order.
     pub fn columns(self) -> Vec<ColumnDoc> {
+        if let Table::Own(spec) = self {
+            return spec.columns.iter().map(ColumnDoc::of).collect();
+        }
         let meanings = self.meanings();
         let doc = |field: &arrow_schema::FieldRef| {
             let found = meanings.iter().find(|meaning| meaning.name == field.name());
@@ -46,6 +49,18 @@ impl Table {
             }
         };
         self.schema().fields().iter().map(doc).collect()
+    }
+}
+
+impl ColumnDoc {
+    fn of(column: &ColumnSpec) -> Self {
+        Self {
+            name: column.name.to_owned(),
+            type_text: type_text(&column.data_type),
+            nullable: column.nullable,
+            unit: column.unit,
+            meaning: column.meaning,
+        }
     }
 }
 

@@ -9,14 +9,14 @@ use arrow_array::types::ArrowPrimitiveType;
 use super::TextBuilder;
 
 /// A column of numbers; a row without one is missing in it.
-pub(super) fn numbers<T: ArrowPrimitiveType, Row>(rows: &[Row], value: fn(&Row) -> Option<T::Native>) -> ArrayRef {
+pub fn numbers<T: ArrowPrimitiveType, Row>(rows: &[Row], value: fn(&Row) -> Option<T::Native>) -> ArrayRef {
     let mut builder = PrimitiveBuilder::<T>::with_capacity(rows.len());
     rows.iter().for_each(|row| builder.append_option(value(row)));
     Arc::new(builder.finish())
 }
 
 /// A column of text with few distinct values.
-pub(super) fn words<Row>(rows: &[Row], value: fn(&Row) -> &str) -> ArrayRef {
+pub fn words<Row>(rows: &[Row], value: fn(&Row) -> &str) -> ArrayRef {
     let mut builder = TextBuilder::new();
     rows.iter().for_each(|row| builder.append_value(value(row)));
     Arc::new(builder.finish())

@@ -7,6 +7,7 @@ pub mod loss;
 pub mod memory;
 pub mod region_map;
 mod sparse;
+mod table_spec;
 pub mod tokens;
 pub mod trace;
 mod trace_columns;
@@ -14,13 +15,15 @@ mod trace_columns;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
 use arrow_schema::{DataType, Field, SchemaRef};
+use serde::{Serialize, Serializer};
 
 pub use column_doc::ColumnDoc;
 use column_doc::{Meaning, meaning};
+pub use columns::{numbers, words};
+pub use table_spec::{ColumnSpec, TableSpec};
 
 /// A table of a run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// Labelled accesses.
     Trace,
@@ -34,10 +37,18 @@ pub enum Table {
     Memory,
     /// What is missing.
     Loss,
+    /// A table that one collector fills and declares itself.
+    Own(&'static TableSpec),
+}
+
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl Table {
-    /// Every table, in the order in which they are documented.
+    /// Every table that runs share, in the order in which they are documented. Those of collectors come on top.
     pub const ALL: [Table; 6] =
         [Table::Trace, Table::RegionMap, Table::KvBlockLifecycle, Table::Tokens, Table::Memory, Table::Loss];
 
@@ -50,6 +61,7 @@ impl Table {
             Table::Tokens => "tokens",
             Table::Memory => "memory",
             Table::Loss => "loss",
+            Table::Own(spec) => spec.name,
         }
     }
 
@@ -67,6 +79,7 @@ impl Table {
             Table::Tokens => tokens::schema(),
             Table::Memory => memory::schema(),
             Table::Loss => loss::schema(),
+            Table::Own(spec) => spec.schema(),
         }
     }
 
@@ -78,6 +91,8 @@ impl Table {
             Table::Tokens => &tokens::MEANINGS,
             Table::Memory => &memory::MEANINGS,
             Table::Loss => &loss::MEANINGS,
+            // Its columns say themselves what they mean.
+            Table::Own(_) => &[],
         }
     }
 }

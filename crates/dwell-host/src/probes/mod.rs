@@ -127,8 +127,7 @@ pub struct ProbeContext {
 type Try = fn(&ProbeContext) -> Outcome;
 
 /// All probes of this crate, in the order in which they are listed.
-const PROBES: [(&str, ProbeKind, Try); 16] = [
-    ("process", ProbeKind::Collector, |_| programs::process()),
+const PROBES: [(&str, ProbeKind, Try); 15] = [
     ("perf_software", ProbeKind::Facility, perf::software),
     ("perf_hardware", ProbeKind::Facility, perf::hardware),
     ("perf_mem", ProbeKind::Facility, perf_mem::probe),
@@ -154,9 +153,4 @@ pub fn probe_names() -> Vec<&'static str> {
 /// Tries everything.
 pub fn probe_all(context: &ProbeContext) -> Vec<Probe> {
     PROBES.iter().map(|&(name, kind, attempt)| Probe::new(name, kind, attempt(context))).collect()
-}
-
-/// Tries the collector `process`.
-pub fn probe_process() -> Probe {
-    Probe::new("process", ProbeKind::Collector, programs::process())
 }

@@ -1,37 +1,11 @@
-//! Programs: sampling one, loading the recorder into one.
+//! Programs: loading the recorder into one.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use dwell_events::Hint;
-use dwell_process::Sampler;
-
 use super::{Outcome, ProbeContext};
 
 const SHOWS_ITS_MAPPINGS: [&str; 2] = ["/bin/cat", "/proc/self/maps"];
-
-/// A sample of this process.
-pub(super) fn process() -> Outcome {
-    let mut sampler = match Sampler::new(&[("probe", std::process::id())]) {
-        Ok(sampler) => sampler,
-        Err(error) => {
-            let outcome = Outcome::fails(error.to_string());
-            return match error.hints().into_iter().next() {
-                Some(hint) => outcome.remedy(hint),
-                None => outcome,
-            };
-        }
-    };
-    let mut rows = Vec::new();
-    sampler.sample_into(&mut rows);
-    match rows.first() {
-        Some(row) if row.rss_bytes > 0 => {
-            Outcome::works(format!("a sample of this process: {} bytes resident", row.rss_bytes))
-        }
-        Some(_) => Outcome::fails("a sample of this process says that it has no memory"),
-        None => Outcome::fails("no sample of this process could be taken"),
-    }
-}
 
 /// The recorder loaded into another program.
 pub(super) fn preload(context: &ProbeContext) -> Outcome {

@@ -36,7 +36,7 @@ fn front_matter_of(dataset: &Dataset<'_>) -> String {
     text.push_str("tags:\n- llm\n- memory-trace\n- kv-cache\n- managed-retention-memory\n");
     let _ = writeln!(text, "size_categories:\n- {}", size_category(dataset.origin.trace_rows));
     text.push_str("configs:\n");
-    for table in Table::ALL.into_iter().filter(|table| has_table(dataset, *table)) {
+    for table in dataset.tables.iter().filter(|table| has_table(dataset, **table)) {
         let _ = writeln!(text, "- config_name: {}\n  data_files: \"data/*/*/{}\"", table.name(), table.file_name());
     }
     text.push_str("---\n\n");

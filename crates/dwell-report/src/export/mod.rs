@@ -13,6 +13,7 @@ mod zenodo;
 
 use std::path::{Path, PathBuf};
 
+use dwell_events::schema::Table;
 use dwell_files::FileError;
 use dwell_store::{Manifest, RunDir, StoreError, check_name, verify, write_manifest};
 use serde::Serialize;
@@ -46,6 +47,8 @@ pub struct ExportRequest {
     pub with_raw: bool,
     /// Whether runs that do not count are exported too.
     pub all: bool,
+    /// Tables that runs can have, those of collectors included.
+    pub tables: Vec<Table>,
 }
 
 /// What was exported.
@@ -79,6 +82,7 @@ pub struct Dataset<'a> {
     origin: Origin,
     losses: Vec<losses::LossTotal>,
     exporter: &'static dyn Exporter,
+    tables: &'a [Table],
 }
 
 /// Makes the folder. It appears whole or not at all.
@@ -121,7 +125,7 @@ fn without_paths(run: &RunFacts) -> RunFacts {
 }
 
 impl<'a> Dataset<'a> {
-    fn gather(runs: &'a [RunFacts], request: &ExportRequest) -> Result<Self, ReportError> {
+    fn gather(runs: &'a [RunFacts], request: &'a ExportRequest) -> Result<Self, ReportError> {
         let finished = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
         let include: Vec<ExclusionReason> = if request.all { finished.collect() } else { Vec::new() };
         let excluded: Vec<Exclusion> = runs.iter().filter_map(|run| exclusion_of(run, &include)).collect();
@@ -145,11 +149,12 @@ impl<'a> Dataset<'a> {
             excluded,
             origin,
             exporter: request.exporter,
+            tables: &request.tables,
         })
     }
 
     fn write_pages(&self, folder: &mut Folder) -> Result<(), ReportError> {
-        let dictionary = data_dictionary();
+        let dictionary = data_dictionary(self.tables);
         folder.write("README.md", card::readme(self, &dictionary).as_bytes())?;
         folder.write("LICENSE.txt", self.licence.text().as_bytes())?;
         folder.write("data_dictionary.csv", dictionary_csv(&dictionary).as_bytes())?;

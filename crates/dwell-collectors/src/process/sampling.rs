@@ -5,16 +5,17 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use dwell_events::schema::memory::{self, MemoryRow};
+use dwell_metadata::{CollectorEnd, sampling_end};
 use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
 use dwell_store::{RawCompression, RawWriter, RunDir, StoreError};
 
-use crate::{OBSERVER_LABEL, PROCESS_STREAM, SERVER_LABEL};
+use super::{NAME, OBSERVER_LABEL, SERVER_LABEL};
 
 /// How long samples may wait in memory, which is what a kill of the observer can lose of them.
 const HAND_OVER_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Samples on their way into `raw/`.
-pub struct Sampling {
+pub(super) struct Sampling {
     thread: Result<SamplerThread, ProcessError>,
     rows: Receiver<Vec<MemoryRow>>,
     stream: RawWriter,
@@ -22,23 +23,12 @@ pub struct Sampling {
     refusals: Vec<String>,
 }
 
-/// What is missing from the samples.
-#[derive(Default)]
-pub struct SamplingEnd {
-    /// Samples that were due but not taken.
-    pub missed: u64,
-    /// Why there are none at all.
-    pub failure: Option<String>,
-    /// Why processes that run the model were not sampled.
-    pub refusals: Vec<String>,
-}
-
 impl Sampling {
     /// Begins to sample this process and the worker.
     ///
     /// That one of them cannot be watched costs the samples, not the run.
-    pub fn begin(run: &RunDir, worker: (&str, u32), interval: Duration) -> Result<Self, StoreError> {
-        let stream = RawWriter::create(&run.raw_stream(PROCESS_STREAM), memory::schema(), RawCompression::None)?;
+    pub(super) fn begin(run: &RunDir, worker: (&str, u32), interval: Duration) -> Result<Self, StoreError> {
+        let stream = RawWriter::create(&run.raw_stream(NAME.name()), memory::schema(), RawCompression::None)?;
         let (sender, rows) = mpsc::channel();
         let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
             Ok(()) => ControlFlow::Continue(()),
@@ -51,7 +41,7 @@ impl Sampling {
     }
 
     /// From now on samples this process too, and all that it starts: they run the model.
-    pub fn add_server(&mut self, pid: u32) {
+    pub(super) fn add_server(&mut self, pid: u32) {
         let Ok(thread) = &self.thread else { return };
         if let Err(error) = thread.handle().add_root(SERVER_LABEL, pid) {
             self.refusals.push(error.to_string());
@@ -59,16 +49,16 @@ impl Sampling {
     }
 
     /// Writes the samples that were handed over since the last call.
-    pub fn write(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write(&mut self) -> Result<(), StoreError> {
         write_rows(&self.rows, &mut self.stream)
     }
 
     /// Takes the last sample and ends the stream.
-    pub fn end(self) -> Result<SamplingEnd, StoreError> {
+    pub(super) fn end(self) -> Result<CollectorEnd, StoreError> {
         let Self { thread, rows, mut stream, refusals } = self;
         let end = match thread.map(SamplerThread::stop) {
-            Ok(summary) => SamplingEnd { missed: summary.missed, failure: None, refusals },
-            Err(error) => SamplingEnd { missed: 0, failure: Some(error.to_string()), refusals },
+            Ok(summary) => sampling_end(summary.missed, &refusals, None),
+            Err(error) => sampling_end(0, &refusals, Some(&error.to_string())),
         };
         // After stopping, because that hands over the rows that are left.
         write_rows(&rows, &mut stream)?;

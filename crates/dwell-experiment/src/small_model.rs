@@ -1,11 +1,13 @@
-//! Whether the collector `tensor_ops` works here: tried with a small model.
+//! The trial of the collector `tensor_ops`: a small model is run and recorded.
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use dwell_build::{BuildSetup, build_run};
+use dwell_collectors::{TrialFailure, Wanted, chosen};
 use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_events::{CollectorName, Hint};
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_metadata::{BuildOptions, RunRequest};
 use dwell_record::{RecordError, record_run};
@@ -13,29 +15,22 @@ use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::run_process::TaskError;
 
-/// What a trial gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TensorOpsProbe {
-    /// Accesses that were recorded.
-    pub accesses: u64,
-}
-
 /// Runs a small model for one token in a hidden folder of `folder`, and counts the accesses that come back. Nothing of
 /// it is left.
-pub fn probe_tensor_ops(folder: &Path) -> Result<TensorOpsProbe, TaskError> {
+pub fn run_small_model(folder: &Path) -> Result<u64, TrialFailure> {
     let place = folder.join(format!(".dwell-probe-{}", new_run_id()));
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
-    let probe = run_small_model(&place);
+    let accesses = record_small_model(&place);
     let _ = fs::remove_dir_all(&place);
     for made in missing {
         // One that somebody has put something into meanwhile stays.
         let _ = fs::remove_dir(made);
     }
-    probe
+    accesses.map_err(|error| TrialFailure { message: error.to_string(), hint: error.hints().into_iter().next() })
 }
 
-fn run_small_model(place: &Path) -> Result<TensorOpsProbe, TaskError> {
+fn record_small_model(place: &Path) -> Result<u64, TaskError> {
     let action = "making a folder for a trial";
     fs::create_dir_all(place).map_err(|error| StoreError::from_io(action, place, error))?;
     let model = place.join("small.gguf");
@@ -49,7 +44,7 @@ fn run_small_model(place: &Path) -> Result<TensorOpsProbe, TaskError> {
     let run = RunDir::create(&place.join("results"), "small", "probe")?;
     record_run(&run, &request(&model), &AtomicBool::new(false), &mut dwell_record::NoListener)?;
     let built = build_run(&run, &BuildSetup::drawing(&[]), &mut dwell_build::NoListener)?;
-    Ok(TensorOpsProbe { accesses: built.metrics.trace_rows })
+    Ok(built.metrics.trace_rows)
 }
 
 fn request(model: &Path) -> RunRequest {
@@ -63,8 +58,7 @@ fn request(model: &Path) -> RunRequest {
     RunRequest {
         job: Job::embedded(options, actions),
         model_id: "small".to_owned(),
-        is_traced: true,
-        sample_interval_ms: None,
+        collectors: chosen(&[CollectorName::TENSOR_OPS], &Wanted::default()),
         baseline_ms: 0,
         sensor_interval_ms: 1000,
         command_line: Vec::new(),

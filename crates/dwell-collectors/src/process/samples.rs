@@ -3,14 +3,12 @@
 use dwell_analysis::memory::MemorySeries;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_files::FileError;
 use dwell_metadata::ProcessCost;
 use dwell_process::total_label;
-use dwell_store::{
-    ClockAnchor, Compression, MemoryCsvFile, RawReader, RunDir, StoreError, StreamEnd, TableWriter, memory_rows,
-};
+use dwell_store::{ClockAnchor, Compression, MemoryCsvFile, RunDir, StoreError, TableWriter, memory_rows};
 
-use crate::{OBSERVER_LABEL, PROCESS_STREAM, SERVER_LABEL, WORKER_LABEL};
+use super::{NAME, OBSERVER_LABEL, SERVER_LABEL, WORKER_LABEL};
+use crate::batches::each_batch;
 
 /// What is kept of the samples after they were written; a long run has many.
 #[derive(Default)]
@@ -30,31 +28,21 @@ pub struct ProcessSamples {
 impl ProcessSamples {
     /// Writes the memory table and its CSV from all samples that the raw stream has: the run does not depend on those
     /// that are missing.
-    pub fn write_tables(run: &RunDir, anchor: ClockAnchor, compression: Compression) -> Result<Self, StoreError> {
+    pub(super) fn write_tables(
+        run: &RunDir,
+        anchor: ClockAnchor,
+        compression: Compression,
+    ) -> Result<Self, StoreError> {
         let mut table = TableWriter::create_with(run.path(), Table::Memory, compression)?;
         let mut csv = MemoryCsvFile::create(&run.memory_csv(), anchor)?;
         let mut samples = Self::default();
-        match RawReader::open(&run.raw_stream(PROCESS_STREAM)) {
-            Ok(mut reader) => {
-                for batch in reader.by_ref() {
-                    let Ok(batch) = batch else {
-                        samples.damaged_batches += 1;
-                        continue;
-                    };
-                    let rows = memory_rows(&batch);
-                    table.write(&memory::batch(&rows))?;
-                    csv.write(&rows)?;
-                    samples.note(&rows);
-                }
-                let is_torn = |bytes_dropped| bytes_dropped > 0;
-                let end = reader.end();
-                samples.damaged_batches += u64::from(
-                    matches!(end, Some(StreamEnd::Truncated { bytes_dropped, .. }) if is_torn(bytes_dropped)),
-                );
-            }
-            Err(StoreError::File(FileError::NotFound { .. }) | StoreError::TruncatedHeader { .. }) => {}
-            Err(_) => samples.damaged_batches = 1,
-        }
+        samples.damaged_batches = each_batch(&run.raw_stream(NAME.name()), |batch| {
+            let rows = memory_rows(&batch);
+            table.write(&memory::batch(&rows))?;
+            csv.write(&rows)?;
+            samples.note(&rows);
+            Ok(())
+        })?;
         samples.rows = table.finish()?;
         csv.finish()?;
         Ok(samples)

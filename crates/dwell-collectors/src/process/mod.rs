@@ -1,0 +1,129 @@
+//! The `process` collector: memory, CPU time, faults and I/O of the processes, sampled from `/proc`.
+
+mod samples;
+mod sampling;
+
+use std::time::Duration;
+
+use dwell_events::engine::EngineEvent;
+use dwell_events::schema::Table;
+use dwell_events::{CollectorName, Hint, LossKind};
+use dwell_host::Outcome;
+use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
+use dwell_process::Sampler;
+use dwell_store::{RunDir, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    Basis, BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Wanted, Watching, read_settings,
+};
+pub use samples::ProcessSamples;
+use sampling::Sampling;
+
+/// Label of the worker in the memory table.
+const WORKER_LABEL: &str = "worker";
+/// Label of a server's processes in the memory table.
+const SERVER_LABEL: &str = "server";
+/// Label of the process that asks a server in the memory table.
+const CLIENT_LABEL: &str = "client";
+/// Label of the observer in the memory table.
+const OBSERVER_LABEL: &str = "observer";
+
+const NAME: CollectorName = CollectorName::PROCESS;
+
+/// Memory, CPU time, faults and I/O of the processes.
+pub(crate) struct Process;
+
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    /// Time between two samples.
+    sample_interval_ms: u64,
+}
+
+impl Collector for Process {
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: NAME,
+            observes: "memory, CPU time, page faults and storage I/O of the processes",
+            basis: Basis::Sampled,
+            cost: "0.1 to 0.3 % of one core at 100 ms for one process",
+            needs: "/proc; no privilege for processes of the same user",
+        }
+    }
+
+    fn check(&self, _: &CheckPlace<'_>) -> Outcome {
+        let mut sampler = match Sampler::new(&[("probe", std::process::id())]) {
+            Ok(sampler) => sampler,
+            Err(error) => {
+                let outcome = Outcome::fails(error.to_string());
+                return match error.hints().into_iter().next() {
+                    Some(hint) => outcome.remedy(hint),
+                    None => outcome,
+                };
+            }
+        };
+        let mut rows = Vec::new();
+        sampler.sample_into(&mut rows);
+        match rows.first() {
+            Some(row) if row.rss_bytes > 0 => {
+                Outcome::works(format!("a sample of this process: {} bytes resident", row.rss_bytes))
+            }
+            Some(_) => Outcome::fails("a sample of this process says that it has no memory"),
+            None => Outcome::fails("no sample of this process could be taken"),
+        }
+    }
+
+    fn settings(&self, wanted: &Wanted<'_>) -> Value {
+        json!(Settings { sample_interval_ms: wanted.sample_interval_ms })
+    }
+
+    fn begin(&self, run: &RunDir, request: &RunRequest, settings: &Value) -> Result<Box<dyn Watching>, CollectError> {
+        let Settings { sample_interval_ms } = read_settings(NAME, settings)?;
+        let label = if request.job.engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
+        let interval = Duration::from_millis(sample_interval_ms);
+        Ok(Box::new(ProcessWatch { run: run.clone(), label, interval, sampling: None }))
+    }
+
+    /// Writes the memory table of every run: without samples it is empty.
+    fn build(&self, run: &RunDir, record: &RunRecord, collected: &mut Collected) -> Result<(), StoreError> {
+        let samples = ProcessSamples::write_tables(run, record.clock, record.request.build.compression)?;
+        let table = BuiltTable { table: Table::Memory, rows: samples.rows, basis: Basis::Sampled, source: NAME };
+        collected.tables.push(table);
+        let detail = "batches of samples that are damaged or cut off";
+        collected.lost(NAME, LossKind::UndecodableRecords, samples.damaged_batches, detail);
+        collected.samples = samples;
+        Ok(())
+    }
+}
+
+/// Sampling of a run.
+struct ProcessWatch {
+    run: RunDir,
+    label: &'static str,
+    interval: Duration,
+    /// None until there is a worker to sample.
+    sampling: Option<Sampling>,
+}
+
+impl Watching for ProcessWatch {
+    fn worker_started(&mut self, pid: u32) -> Result<(), CollectError> {
+        self.sampling = Some(Sampling::begin(&self.run, (self.label, pid), self.interval)?);
+        Ok(())
+    }
+
+    fn engine_event(&mut self, event: &EngineEvent) {
+        if let (EngineEvent::ProcessFound { pid, .. }, Some(sampling)) = (event, &mut self.sampling) {
+            sampling.add_server(*pid);
+        }
+    }
+
+    fn poll(&mut self) -> Result<bool, CollectError> {
+        self.sampling.as_mut().map_or(Ok(()), Sampling::write)?;
+        Ok(false)
+    }
+
+    fn end(self: Box<Self>) -> Result<CollectorEnd, StoreError> {
+        self.sampling.map_or(Ok(CollectorEnd::default()), Sampling::end)
+    }
+}

@@ -1,0 +1,41 @@
+//! Whether collectors work, found out by doing.
+
+use std::path::Path;
+
+use dwell_collectors::{CheckPlace, TrialFailure, check, collector};
+use dwell_events::CollectorName;
+use dwell_host::{Probe, ProbeKind, ProbeStatus, Root};
+
+/// A check where a small model gives this many accesses, or does not run.
+fn checked(name: CollectorName, trial: Result<u64, TrialFailure>) -> Probe {
+    let run_small_model = |_: &Path| trial.clone();
+    let place = CheckPlace { root: Root::default(), results: Path::new("."), run_small_model: &run_small_model };
+    check(collector(name), &place)
+}
+
+#[test]
+fn this_process_can_be_sampled() {
+    let probe = checked(CollectorName::PROCESS, Ok(0));
+    assert_eq!((probe.name, probe.kind, probe.failure()), ("process", ProbeKind::Collector, None));
+}
+
+#[test]
+fn accesses_of_a_small_model_show_that_the_recorder_works() {
+    let probe = checked(CollectorName::TENSOR_OPS, Ok(80));
+    assert_eq!((probe.status, probe.failure()), (ProbeStatus::Works, None));
+    assert!(probe.found.contains("80 accesses"), "{probe:?}");
+    let none = checked(CollectorName::TENSOR_OPS, Ok(0));
+    assert_eq!(none.status, ProbeStatus::Fails);
+}
+
+#[test]
+fn a_small_model_that_does_not_run_is_told_with_what_to_do() {
+    let failure = TrialFailure { message: "no room".to_owned(), hint: Some("df -h".to_owned()) };
+    let probe = checked(CollectorName::TENSOR_OPS, Err(failure));
+    assert_eq!((probe.failure().as_deref(), probe.remedy.as_deref()), (Some("no room"), Some("df -h")));
+}
+
+#[test]
+fn kv_events_need_no_more_than_a_socket() {
+    assert_eq!(checked(CollectorName::KV_EVENTS, Ok(0)).failure(), None);
+}
