@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use dwell_collectors::CollectError;
 use dwell_events::Hint;
 use dwell_files::FileError;
-use dwell_metadata::RunRecord;
+use dwell_metadata::{MetadataError, RunRecord};
 use dwell_metrics::MetricsError;
 use dwell_store::StoreError;
 
@@ -14,6 +14,10 @@ pub enum BuildError {
     /// Something could not be stored or read.
     #[error(transparent)]
     Store(#[from] StoreError),
+
+    /// The metadata of a run cannot be used.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
 
     /// What a killed observer left could not be taken in.
     #[error(transparent)]
@@ -114,6 +118,7 @@ impl Hint for BuildError {
     fn hints(&self) -> Vec<String> {
         match self {
             BuildError::Store(error) => error.hints(),
+            BuildError::Metadata(error) => error.hints(),
             BuildError::Collect(error) => error.hints(),
             BuildError::Labelling { hints, .. } => hints.clone(),
             BuildError::BuildingStopped { source, run } => match **source {

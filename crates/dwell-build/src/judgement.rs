@@ -38,9 +38,14 @@ pub(crate) fn quality(
         let collector = CollectorName::PROCESS.name().to_owned();
         return Quality::of(&QualityInput { collector, rows: samples.rows, lost_records, ..QualityInput::default() });
     }
+    trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, lost_records)
+}
+
+/// Whether a trace is whole enough to be used.
+pub(crate) fn trace_quality(collector: String, metrics: &MetricsReport, lost_records: u64) -> Quality {
     let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == RegionType::Unknown.name());
     Quality::of(&QualityInput {
-        collector: CollectorName::TENSOR_OPS.name().to_owned(),
+        collector,
         rows: metrics.trace_rows,
         unknown_rows: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
         symbol_rows: metrics.trace_rows,

@@ -11,6 +11,7 @@
 
 mod build;
 mod error;
+pub mod import;
 mod judgement;
 mod listener;
 mod manifest_row;

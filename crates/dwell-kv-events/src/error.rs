@@ -2,15 +2,14 @@ use std::io;
 use std::path::PathBuf;
 
 use dwell_events::Hint;
-use dwell_files::FileError;
 use dwell_store::StoreError;
 
 use crate::DecodeError;
 
-/// Why recorded batches could not be imported.
+/// Why recorded batches could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ImportError {
+pub enum RecordingError {
     /// A file could not be read, or the run could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -27,22 +26,9 @@ pub enum ImportError {
         /// Why the first batch could not be decoded.
         problem: Option<DecodeError>,
     },
-
-    /// The kernel gave no random bytes.
-    #[error("making a salt for token ids failed with {source}")]
-    NoSalt {
-        /// What the system said.
-        source: io::Error,
-    },
 }
 
-impl From<FileError> for ImportError {
-    fn from(error: FileError) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-impl Hint for ImportError {
+impl Hint for RecordingError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Store(error) => error.hints(),
@@ -51,7 +37,6 @@ impl Hint for ImportError {
                  of `msgspec.json` per line"
                     .to_owned(),
             ],
-            Self::NoSalt { .. } => vec!["give one with `--salt TEXT`".to_owned()],
         }
     }
 }

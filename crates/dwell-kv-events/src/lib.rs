@@ -3,7 +3,7 @@
 //! ```text
 //! server ─ZeroMQ─▶ Subscription ─▶ KvEventsRecorder ─▶ raw/kv_events.arrows ─▶ build_kv_blocks ─▶ kv_block_lifecycle
 //!          ◀─replay─┘                                       ▲                       │
-//!                              recorded files ─▶ import ────┘       decode_batch ─▶ BlockTracker
+//!                              recorded files ─▶ copy ──────┘       decode_batch ─▶ BlockTracker
 //! ```
 //!
 //! What it sees: which block was stored, stored again, built upon, removed, where, and when. What it cannot see: which
@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod copy;
 mod decode;
 mod decode_error;
 mod error;
 mod event;
 mod fields;
-mod import;
 mod json;
 mod lifetimes;
 pub mod limits;
@@ -33,12 +33,12 @@ mod tokens;
 mod tracker;
 
 pub use build::build_kv_blocks;
+pub use copy::{CopiedFile, CopiedRecordings, copy_recordings};
 pub use decode::decode_batch;
 pub use decode_error::DecodeError;
 pub use dwell_events::kv_blocks::{BlockCounts, KvBlocksReport, MediumCounts};
-pub use error::{ImportError, SubscribeError};
+pub use error::{RecordingError, SubscribeError};
 pub use event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
-pub use import::{ImportReport, ImportRequest, ImportedFile, import_kv_events};
 pub use raw::{RawBatch, RawBatchWriter, raw_schema};
 pub use recorder::KvEventsRecorder;
 pub use recording::RecordingForm;

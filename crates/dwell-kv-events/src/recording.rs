@@ -15,8 +15,7 @@ const READING: &str = "reading recorded KV events";
 const ARROW_BEGINS: [u8; 4] = [0xff; 4];
 
 /// How batches were recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingForm {
     /// `raw/kv_events.arrows` of a run.
     RawStream,
@@ -24,6 +23,17 @@ pub enum RecordingForm {
     LengthPrefixed,
     /// One batch per line.
     JsonLines,
+}
+
+impl RecordingForm {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            RecordingForm::RawStream => "raw_stream",
+            RecordingForm::LengthPrefixed => "length_prefixed",
+            RecordingForm::JsonLines => "json_lines",
+        }
+    }
 }
 
 /// A batch as it was recorded.

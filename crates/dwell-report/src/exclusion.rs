@@ -24,6 +24,8 @@ pub enum ExclusionReason {
     Warmup,
     /// It was run without recording, for comparison.
     Untraced,
+    /// It holds the accesses of another run, labelled anew: counted beside that run, they would count twice.
+    Relabelled,
     /// Its tables failed the quality gate.
     QualityFail,
     /// The observer or the machine disturbed it.
@@ -32,12 +34,13 @@ pub enum ExclusionReason {
 
 impl ExclusionReason {
     /// Every reason. A run is counted under the first that applies.
-    pub const ALL: [ExclusionReason; 7] = [
+    pub const ALL: [ExclusionReason; 8] = [
         ExclusionReason::Unfinished,
         ExclusionReason::Failed,
         ExclusionReason::Partial,
         ExclusionReason::Warmup,
         ExclusionReason::Untraced,
+        ExclusionReason::Relabelled,
         ExclusionReason::QualityFail,
         ExclusionReason::Contaminated,
     ];
@@ -50,6 +53,7 @@ impl ExclusionReason {
             ExclusionReason::Partial => "partial",
             ExclusionReason::Warmup => "warmup",
             ExclusionReason::Untraced => "untraced",
+            ExclusionReason::Relabelled => "relabelled",
             ExclusionReason::QualityFail => "quality_fail",
             ExclusionReason::Contaminated => "contaminated",
         }
@@ -74,6 +78,7 @@ impl ExclusionReason {
             ExclusionReason::Partial => if_so(metadata.state == "partial"),
             ExclusionReason::Warmup => if_so(metadata.kind() == RunKind::Warmup),
             ExclusionReason::Untraced => if_so(metadata.kind() == RunKind::Untraced),
+            ExclusionReason::Relabelled => if_so(metadata.relabelled.is_some()),
             ExclusionReason::QualityFail => failed_checks(metadata),
             ExclusionReason::Contaminated => contaminations(metadata),
         }

@@ -8,6 +8,7 @@
 
 mod columns;
 mod known_regions;
+mod metadata;
 mod rows;
 mod staging;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use arrow_array::types::UInt64Type;
 use dwell_analysis::Options;
 use dwell_events::schema::{Table, loss, region_map};
 use dwell_events::{Hint, Severity};
@@ -22,10 +24,12 @@ use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most, write_bytes_atom
 use dwell_label::rules::{DecidedBy, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
 use dwell_metrics::analyse_run;
-use dwell_store::{RunDir, RunState, StoreError, TableWriter, open_table, text_at, write_manifest};
+use dwell_store::{RunDir, RunState, StoreError, TableWriter, number_at, open_table, text_at};
 use serde::Serialize;
 
 use crate::BuildError;
+use crate::seal::Seal;
+use metadata::Relabelled;
 use rows::LabelledRows;
 use staging::Staging;
 
@@ -117,11 +121,11 @@ fn build(
     let labeller =
         RuleLabeller::new(request.rules.clone(), request.policy).with_known_regions(known_regions::read(input)?);
     let mut rows = LabelledRows::new(labeller);
-    write_trace(input, output, &mut rows, progress)?;
+    let trace_rows = write_trace(input, output, &mut rows, progress)?;
     let (before, after) = (rows.before, rows.after);
     let labels = rows.labeller.finish();
-    write_table(output, Table::RegionMap, &[region_map::batch(&labels.regions)])?;
-    let is_partial = write_loss(input, output, &labels)?;
+    let region_rows = write_table(output, Table::RegionMap, &[region_map::batch(&labels.regions)])?;
+    let loss = write_loss(input, output, &labels)?;
     output.set_state(RunState::Building)?;
     let metrics = analyse_run(output, request.analysis)?;
     write_bytes_atomically(&output.metrics_csv(), metrics.metrics_csv().as_bytes())?;
@@ -132,7 +136,7 @@ fn build(
         run_dir: request.output.clone(),
         input: request.input.clone(),
         policy: request.policy,
-        state: if is_partial { RunState::Partial } else { RunState::Complete },
+        state: if loss.is_partial { RunState::Partial } else { RunState::Complete },
         rows_in: counts.rows_in,
         rows_out: counts.rows_in - counts.dropped,
         dropped: counts.dropped,
@@ -143,8 +147,16 @@ fn build(
         regions: labels.regions.len() as u64,
     };
     write_json_atomically(&output.path().join(REPORT_FILE), &report)?;
-    write_manifest(output)?;
-    output.set_state(report.state)?;
+    let rows = [(Table::Trace, trace_rows), (Table::RegionMap, region_rows), (Table::Loss, loss.rows)].into();
+    let relabelled = Relabelled { rows, lost_records: loss.lost_records, metrics: &metrics };
+    Seal {
+        metadata: metadata::metadata(input, request, &relabelled)?,
+        metrics: Some(&metrics),
+        state: report.state,
+        // It gets its name, which may be anywhere, when it is whole.
+        results: None,
+    }
+    .apply(output)?;
     Ok(report)
 }
 
@@ -153,7 +165,7 @@ fn write_trace(
     output: &RunDir,
     rows: &mut LabelledRows,
     progress: &mut dyn FnMut(f64),
-) -> Result<(), BuildError> {
+) -> Result<u64, BuildError> {
     let path = input.table(Table::Trace);
     let trace = open_table(input.path(), Table::Trace)?;
     let total_rows = trace.total_rows();
@@ -165,21 +177,28 @@ fn write_trace(
         writer.write(&rows.label(&batch, &path)?)?;
         progress(rows_read as f64 / total_rows.max(1) as f64);
     }
-    writer.finish()?;
-    Ok(())
+    Ok(writer.finish()?)
 }
 
-fn write_table(output: &RunDir, table: Table, batches: &[RecordBatch]) -> Result<(), BuildError> {
+fn write_table(output: &RunDir, table: Table, batches: &[RecordBatch]) -> Result<u64, BuildError> {
     let mut writer = TableWriter::create(output.path(), table)?;
     for batch in batches {
         writer.write(batch)?;
     }
-    writer.finish()?;
-    Ok(())
+    Ok(writer.finish()?)
 }
 
-/// What the input lacks is lacking still. Whether any of it are rows.
-fn write_loss(input: &RunDir, output: &RunDir, labels: &RuleLabels) -> Result<bool, BuildError> {
+/// What a trace lacks.
+struct LossTable {
+    rows: u64,
+    /// Whether any row says that accesses are missing.
+    is_partial: bool,
+    /// How many, as far as that is known.
+    lost_records: u64,
+}
+
+/// What the input lacks, the output lacks too.
+fn write_loss(input: &RunDir, output: &RunDir, labels: &RuleLabels) -> Result<LossTable, BuildError> {
     let mut batches = Vec::new();
     if input.table(Table::Loss).is_file() {
         for batch in open_table(input.path(), Table::Loss)? {
@@ -187,11 +206,14 @@ fn write_loss(input: &RunDir, output: &RunDir, labels: &RuleLabels) -> Result<bo
         }
     }
     batches.extend(labels.loss.as_ref().map(|row| loss::batch(std::slice::from_ref(row))));
-    let is_partial = batches.iter().any(has_data_loss);
-    write_table(output, Table::Loss, &batches)?;
-    Ok(is_partial)
+    let lost: Vec<u64> = batches.iter().flat_map(lost_records).collect();
+    let (is_partial, lost_records) = (!lost.is_empty(), lost.into_iter().fold(0, u64::saturating_add));
+    Ok(LossTable { rows: write_table(output, Table::Loss, &batches)?, is_partial, lost_records })
 }
 
-fn has_data_loss(batch: &RecordBatch) -> bool {
-    (0..batch.num_rows()).any(|row| text_at(batch, "severity", row) == Some(Severity::DataLoss.name()))
+/// The count of every row of data loss.
+fn lost_records(batch: &RecordBatch) -> impl Iterator<Item = u64> {
+    let is_data_loss = |row: &usize| text_at(batch, "severity", *row) == Some(Severity::DataLoss.name());
+    let rows = (0..batch.num_rows()).filter(is_data_loss);
+    rows.map(|row| number_at::<UInt64Type>(batch, "count", row).unwrap_or(0))
 }

@@ -1,19 +1,24 @@
-//! Arguments of `dwell import`.
+//! Arguments of `dwell import`: a subcommand for each importer.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
+use dwell_build::import::{self, ImportOption, Importer, Takes};
 
-#[derive(Subcommand)]
-pub(crate) enum ImportCommand {
-    /// KV cache events of vLLM or SGLang: lives of their KV blocks.
-    KvEvents(ImportKvEventsArgs),
+/// A format and what to import.
+pub(crate) struct ImportCommand {
+    pub(crate) importer: &'static dyn Importer,
+    pub(crate) args: ImportArgs,
+    /// Options of the format that were given; empty for those that take nothing.
+    pub(crate) options: BTreeMap<&'static str, String>,
 }
 
+/// What every format takes.
 #[derive(Args)]
-pub(crate) struct ImportKvEventsArgs {
-    /// Recorded batches: kv_events.arrows of a run, payloads each behind its length in 4 bytes (big-endian), or one batch
-    /// of JSON per line. Several files are taken as one recording, in this order.
+pub(crate) struct ImportArgs {
+    /// Recorded files.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Results directory.
@@ -25,16 +30,64 @@ pub(crate) struct ImportKvEventsArgs {
     /// Name of the run. Default: the time and a random part.
     #[arg(long, value_name = "NAME")]
     pub(crate) run_id: Option<String>,
-    /// Bytes of keys and values that one token takes in all layers; gives blocks their size.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) kv_bytes_per_token: Option<u64>,
-    /// Keep the token ids of each block. Without, a salted hash of them is kept.
-    #[arg(long)]
-    pub(crate) keep_token_ids: bool,
-    /// Salt of that hash, so that several imports can be compared. Default: random, and not kept.
-    #[arg(long, value_name = "TEXT", conflicts_with = "keep_token_ids")]
-    pub(crate) salt: Option<String>,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Subcommand for ImportCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        command.subcommands(import::ALL.iter().map(|importer| subcommand(*importer))).subcommand_required(true)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        import::ALL.iter().any(|importer| importer.name() == name)
+    }
+}
+
+impl FromArgMatches for ImportCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let importer = import::ALL.into_iter().find(|importer| importer.name() == name).ok_or_else(missing)?;
+        let given = |option: &ImportOption| Some((option.name, value_of(option, matches)?));
+        Ok(Self {
+            importer,
+            args: ImportArgs::from_arg_matches(matches)?,
+            options: importer.options().iter().filter_map(given).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn subcommand(importer: &dyn Importer) -> Command {
+    let command = ImportArgs::augment_args(Command::new(importer.name())).about(importer.about());
+    let command = command.mut_arg("files", |files| files.help(importer.files_help()));
+    command.args(importer.options().iter().map(argument))
+}
+
+fn argument(option: &ImportOption) -> Arg {
+    let argument = Arg::new(option.name).long(option.name).help(option.help);
+    let argument = argument.conflicts_with_all(option.conflicts_with);
+    match option.takes {
+        Takes::Nothing => argument.action(ArgAction::SetTrue),
+        Takes::Number(name) => argument.value_name(name).value_parser(value_parser!(u64).range(1..)),
+        Takes::Text(name) => argument.value_name(name),
+    }
+}
+
+fn value_of(option: &ImportOption, matches: &ArgMatches) -> Option<String> {
+    match option.takes {
+        Takes::Nothing => matches.get_flag(option.name).then(String::new),
+        Takes::Number(_) => matches.get_one::<u64>(option.name).map(u64::to_string),
+        Takes::Text(_) => matches.get_one::<String>(option.name).cloned(),
+    }
 }

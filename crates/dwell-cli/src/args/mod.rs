@@ -26,7 +26,7 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use generation::GenerationArgs;
-pub(crate) use import::{ImportCommand, ImportKvEventsArgs};
+pub(crate) use import::ImportCommand;
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};

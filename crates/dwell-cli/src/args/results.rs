@@ -20,7 +20,8 @@ pub(crate) struct AnalyseArgs {
     /// Aggregate the runs of this experiment only, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
-    /// Aggregate runs that do not count after all: failed, partial, warmup, untraced, quality_fail, contaminated.
+    /// Aggregate runs that do not count after all: failed, partial, warmup, untraced, relabelled, quality_fail,
+    /// contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
     /// Folder to write summary.csv, summary.json and the figures of the aggregate to.

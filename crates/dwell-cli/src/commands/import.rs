@@ -2,32 +2,25 @@
 
 use std::process::ExitCode;
 
-use dwell_kv_events::{ImportReport, ImportRequest, import_kv_events};
+use dwell_build::import::{ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
 use dwell_report::text::{count, or_dash, seconds, table, totals};
 use dwell_store::RunState;
 
-use crate::args::{ImportCommand, ImportKvEventsArgs};
+use crate::args::ImportCommand;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::output::print_result;
 
 pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
-    match command {
-        ImportCommand::KvEvents(args) => kv_events(args),
-    }
-}
-
-fn kv_events(args: &ImportKvEventsArgs) -> anyhow::Result<ExitCode> {
+    let ImportCommand { importer, args, options } = command;
     let request = ImportRequest {
         files: args.files.clone(),
         results: args.output.clone(),
         model_id: args.model_id.clone(),
         run_id: args.run_id.clone(),
-        kv_bytes_per_token: args.kv_bytes_per_token,
-        keeps_token_ids: args.keep_token_ids,
-        salt: args.salt.clone(),
-        command_line: command_line(),
+        options: options.clone(),
+        command_line: command_line(*importer),
     };
-    let report = import_kv_events(&request).map_err(hinted)?;
+    let report = import(*importer, &request).map_err(hinted)?;
     if args.json {
         super::print_json(&report)?;
     } else {
@@ -36,64 +29,76 @@ fn kv_events(args: &ImportKvEventsArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
-/// The command line without the salt, which must not be in the metadata.
-fn command_line() -> Vec<String> {
-    let mut is_salt = false;
+/// The command line without the values of options that must not be in the metadata.
+fn command_line(importer: &dyn Importer) -> Vec<String> {
+    let secrets = importer.options().iter().filter(|option| option.is_secret);
+    let secrets: Vec<String> = secrets.map(|option| format!("--{}", option.name)).collect();
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    without_values_of(&secrets, words)
+}
+
+fn without_values_of(secrets: &[String], words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut is_value = false;
     let hide = |word: String| {
-        let was_option = std::mem::replace(&mut is_salt, word == "--salt");
-        match word.strip_prefix("--salt=") {
-            Some(_) => "--salt=…".to_owned(),
+        let was_option = std::mem::replace(&mut is_value, secrets.contains(&word));
+        let option = word.split_once('=').map(|(option, _)| option.to_owned());
+        match option.filter(|option| secrets.contains(option)) {
+            Some(option) => format!("{option}=…"),
             None if was_option => "…".to_owned(),
             None => word,
         }
     };
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).map(hide).collect()
+    words.map(hide).collect()
 }
 
 fn report_text(import: &ImportReport) -> String {
-    let (report, blocks) = (&import.report, &import.report.blocks);
-    let span_s =
-        report.first_unix_ns.zip(report.last_unix_ns).map(|(first, last)| last.saturating_sub(first) as f64 / 1e9);
-    let lost = totals(&[
-        (report.lost_batches, "batches lost"),
-        (report.undecodable_batches, "batches not decodable"),
-        (blocks.unmatched, "removals without a store"),
-        (blocks.not_followed, "blocks not followed"),
-        (report.unseen_batches, "batches before the first"),
-        (blocks.unknown_events, "events of unknown kinds"),
-    ]);
-    let line = |name: &str, text: String| format!("{name:<9} {text}\n");
-    let mut text = line(
-        "read",
-        format!(
-            "{} batches with {} events over {}",
-            count(report.batches),
-            count(blocks.events),
-            or_dash(span_s, seconds)
-        ),
-    );
-    text += &line(
-        "blocks",
-        or_nothing(totals(&[
-            (blocks.stored, "stored"),
-            (blocks.reused_blocks, "of them reused"),
-            (blocks.removed, "removed"),
-            (blocks.cleared, "cleared"),
-            (blocks.ended_with_server, "gone with their server"),
-            (blocks.alive, "alive at the end"),
-        ])),
-    );
-    let lifetime = |value: Option<f64>| or_dash(value, seconds);
-    text +=
-        &line("lifetime", format!("p50 {}, p99 {}", lifetime(blocks.lifetime_p50_s), lifetime(blocks.lifetime_p99_s)));
-    text += &line("lost", or_nothing(lost));
-    let mut lines = vec![["medium", "stored", "ended", "alive"].map(str::to_owned).to_vec()];
-    for (medium, counts) in &blocks.media {
-        lines.push(vec![medium.clone(), count(counts.stored), count(counts.ended), count(counts.alive)]);
+    let summary = &import.summary;
+    let lines = summary.lines.iter().map(|(name, text)| format!("{name:<9} {}\n", words(text)));
+    let mut cells = vec![summary.header.iter().map(|&head| head.to_owned()).collect::<Vec<_>>()];
+    for (name, counts) in &summary.rows {
+        cells.push([name.clone()].into_iter().chain(counts.iter().map(|&value| count(value))).collect());
     }
-    format!("{text}\n{}\n{}\n", table(&lines), import.run_dir.display())
+    format!("{}\n{}\n{}\n", lines.collect::<String>(), table(&cells), import.run_dir.display())
 }
 
-fn or_nothing(text: String) -> String {
-    if text.is_empty() { "nothing".to_owned() } else { text }
+fn words(text: &SummaryText) -> String {
+    match text {
+        SummaryText::Sentence(sentence, figures) => {
+            let write = |text: String, figure: &SummaryFigure| text.replacen("{}", &figure_text(*figure), 1);
+            figures.iter().fold((*sentence).to_owned(), write)
+        }
+        SummaryText::Totals(counts) => match totals(counts) {
+            text if text.is_empty() => "nothing".to_owned(),
+            text => text,
+        },
+    }
+}
+
+fn figure_text(figure: SummaryFigure) -> String {
+    match figure {
+        SummaryFigure::Count(value) => count(value),
+        SummaryFigure::Seconds(value) => or_dash(value, seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_secret_options_are_not_kept() {
+        let secrets = ["--salt".to_owned()];
+        let kept = |line: &str| without_values_of(&secrets, line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(kept("dwell import x --salt hush -o r"), "dwell import x --salt … -o r");
+        assert_eq!(kept("dwell import x --salt=hush --model-id=m"), "dwell import x --salt=… --model-id=m");
+    }
+
+    #[test]
+    fn figures_stand_where_the_sentence_has_room() {
+        let figures =
+            vec![SummaryFigure::Count(1_500), SummaryFigure::Seconds(Some(3.0)), SummaryFigure::Seconds(None)];
+        let text = SummaryText::Sentence("{} batches over {}, {}", figures);
+        assert_eq!(words(&text), "1,500 batches over 3.00 s, –");
+        assert_eq!(words(&SummaryText::Totals(vec![(0, "lost")])), "nothing");
+    }
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
+use dwell_build::import::{self, ImportError, ImportReport, ImportRequest, Importer};
 use dwell_events::Hint;
+use dwell_events::kv_blocks::KvBlocksReport;
 use dwell_events::schema::Table;
-use dwell_kv_events::{
-    ImportError, ImportReport, ImportRequest, RawBatch, RawBatchWriter, RecordingForm, import_kv_events,
-};
+use dwell_kv_events::{RawBatch, RawBatchWriter, RecordingForm};
+use dwell_metadata::RunMetadata;
 use dwell_store::{RunState, open_table, verify};
 use serde_json::{Value, json};
 
@@ -74,16 +75,26 @@ fn request(dir: &Path, files: &[&str]) -> ImportRequest {
         results: dir.join("results"),
         model_id: "model".to_owned(),
         run_id: Some("run".to_owned()),
-        kv_bytes_per_token: Some(1000),
-        keeps_token_ids: false,
-        salt: Some("salt".to_owned()),
+        options: [("kv-bytes-per-token", "1000".to_owned()), ("salt", "salt".to_owned())].into(),
         command_line: vec!["dwell".to_owned()],
     }
+}
+
+fn importer() -> &'static dyn Importer {
+    import::ALL.into_iter().find(|importer| importer.name() == "kv-events").unwrap()
+}
+
+fn import_kv_events(request: &ImportRequest) -> Result<ImportReport, ImportError> {
+    import::import(importer(), request)
 }
 
 fn import(dir: &Path, files: &[&str]) -> ImportReport {
     let _ = fs::remove_dir_all(dir.join("results"));
     import_kv_events(&request(dir, files)).unwrap()
+}
+
+fn counts(import: &ImportReport) -> &KvBlocksReport {
+    &import.metadata.kv_events.as_ref().unwrap().report
 }
 
 /// Hash, lifetime and bytes of each row.
@@ -102,7 +113,7 @@ fn rows(import: &ImportReport) -> Vec<(String, i64, u64)> {
 }
 
 fn losses(import: &ImportReport) -> Vec<(String, u64)> {
-    dwell_kv_events::losses(&import.report).iter().map(|row| (row.kind.name().to_owned(), row.count)).collect()
+    dwell_kv_events::losses(counts(import)).iter().map(|row| (row.kind.name().to_owned(), row.count)).collect()
 }
 
 #[test]
@@ -119,17 +130,22 @@ fn every_form_gives_the_same_lives_in_a_run_that_verifies() {
     ];
     for (file, form) in forms {
         let import = import(dir.path(), &[file]);
-        assert_eq!((import.files[0].form, import.files[0].batches), (form, 3));
+        let read = &import.metadata.kv_events.as_ref().unwrap().files[0];
+        assert_eq!((read.form.as_str(), read.batches), (form.name(), 3));
+        assert_eq!(import.found["files"][0]["form"], form.name());
         let of = |hash: &str, seconds: i64| (hash.to_owned(), seconds * 1_000_000_000, 2000);
         assert_eq!(rows(&import), [of("1", 4), of("2", 0), of("3", 0)], "{file}");
         assert_eq!((import.state, losses(&import)), (RunState::Complete, vec![]), "{file}");
         assert!(verify(&import.run_dir).unwrap().is_ok(), "{file}");
-        let metadata: Value = serde_json::from_slice(&fs::read(import.run_dir.join("metadata.json")).unwrap()).unwrap();
-        assert_eq!(metadata["engine"], "imported");
-        assert_eq!(
-            (&metadata["kv_events"]["token_ids"], &metadata["kv_events"]["salt"]),
-            (&json!("hashed"), &json!("given"))
-        );
+        let path = import.run_dir.join("metadata.json");
+        let metadata = RunMetadata::parse(&fs::read(&path).unwrap(), &path).unwrap();
+        assert_eq!(metadata, import.metadata);
+        let events = metadata.kv_events.as_ref().unwrap();
+        assert_eq!((events.token_ids.as_str(), events.salt.as_deref()), ("hashed", Some("given")));
+        assert_eq!((metadata.engine.as_str(), metadata.state.as_str()), ("imported", "complete"));
+        assert_eq!((metadata.run_id.as_str(), metadata.model_id.as_str()), ("run", "model"));
+        let sources = ["kv_block_lifecycle", "loss"].map(|table| metadata.tables[table].source.as_str());
+        assert_eq!(sources, ["kv_events"; 2]);
         let manifest = fs::read_to_string(dir.path().join("results/manifest.csv")).unwrap();
         assert!(manifest.lines().nth(1).unwrap().starts_with("run,,model,kv_events,"), "{manifest}");
     }
@@ -188,8 +204,8 @@ fn a_raw_stream_that_was_cut_off_gives_what_is_whole() {
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
     let import = import(dir.path(), &["kv_events.arrows"]);
-    assert_eq!((losses(&import), import.report.batches), (vec![("undecodable_records".to_owned(), 1)], 3));
-    assert_eq!((import.report.blocks.stored, import.report.blocks.removed), (3, 0));
+    assert_eq!((losses(&import), counts(&import).batches), (vec![("undecodable_records".to_owned(), 1)], 3));
+    assert_eq!((counts(&import).blocks.stored, counts(&import).blocks.removed), (3, 0));
 }
 
 #[test]
@@ -199,8 +215,8 @@ fn a_server_that_began_again_ends_the_lives_of_the_one_before() {
     let batches = [(0, 0, payloads[0].clone()), (1, 0, payloads[1].clone()), (0, 1, payloads[0].clone())];
     raw_stream(&dir.path().join("kv_events.arrows"), &batches);
     let import = import(dir.path(), &["kv_events.arrows"]);
-    assert_eq!((import.report.restarts, import.report.blocks.ended_with_server), (1, 3));
-    assert_eq!((import.report.blocks.stored, import.report.blocks.reuses), (5, 1));
+    assert_eq!((counts(&import).restarts, counts(&import).blocks.ended_with_server), (1, 3));
+    assert_eq!((counts(&import).blocks.stored, counts(&import).blocks.reuses), (5, 1));
 }
 
 #[test]
@@ -209,7 +225,7 @@ fn several_files_are_one_recording() {
     fs::write(dir.path().join("first.jsonl"), lines(&story()[..2])).unwrap();
     fs::write(dir.path().join("second.jsonl"), lines(&story()[2..])).unwrap();
     let import = import(dir.path(), &["first.jsonl", "second.jsonl"]);
-    assert_eq!((import.report.blocks.removed, import.report.restarts, losses(&import)), (1, 0, vec![]));
+    assert_eq!((counts(&import).blocks.removed, counts(&import).restarts, losses(&import)), (1, 0, vec![]));
 }
 
 #[test]
@@ -218,7 +234,10 @@ fn what_holds_no_batch_is_refused_and_leaves_nothing() {
     for (name, content) in [("empty", &b""[..]), ("picture", b"\x89PNG\r\n\x1a\n"), ("text", b"[1, 2]\n{}\n")] {
         fs::write(dir.path().join(name), content).unwrap();
         let error = import_kv_events(&request(dir.path(), &[name])).unwrap_err();
-        assert!(matches!(error, ImportError::NoBatches { .. }), "{name}: {error}");
+        assert!(
+            matches!(&error, ImportError::Refused { message, .. } if message.contains("no batch that can be decoded")),
+            "{name}: {error}"
+        );
         assert_eq!(error.hints().len(), 1);
         assert!(!dir.path().join("results/model").exists(), "{name}");
     }
@@ -232,8 +251,11 @@ fn token_ids_are_kept_only_if_asked_for() {
     fs::write(dir.path().join("batches.jsonl"), lines(&story())).unwrap();
     let ids = |keeps_token_ids: bool| {
         let _ = fs::remove_dir_all(dir.path().join("results"));
-        let import =
-            import_kv_events(&ImportRequest { keeps_token_ids, ..request(dir.path(), &["batches.jsonl"]) }).unwrap();
+        let mut request = request(dir.path(), &["batches.jsonl"]);
+        if keeps_token_ids {
+            request.options = [("keep-token-ids", String::new())].into();
+        }
+        let import = import_kv_events(&request).unwrap();
         let batch = open_table(&import.run_dir, Table::KvBlockLifecycle).unwrap().next().unwrap().unwrap();
         let column = |name: &str| batch.column_by_name(name).unwrap().clone();
         let ids = column("token_ids").as_string::<i32>().iter().flatten().map(str::to_owned).collect::<Vec<_>>();

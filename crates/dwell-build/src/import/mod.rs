@@ -1,0 +1,221 @@
+//! Runs from what other programs recorded.
+//!
+//! A format is one file here and one line in [`ALL`]: `dwell import` has a subcommand for each entry. An importer writes
+//! raw streams and tables into a run directory and says what it knows of the run; everything that makes the directory a
+//! run is done here, by the same seal as for a run that dwell recorded.
+
+mod kv_events;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use dwell_analysis::MetricsReport;
+use dwell_events::schema::Table;
+use dwell_events::schema::loss::{self, LossRow};
+use dwell_events::{Hint, Severity};
+use dwell_metadata::{RunMetadata, TableOrigin};
+use dwell_store::{RunDir, RunState, StoreError, TableWriter, unix_secs_now, utc_text};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::seal::Seal;
+
+/// Every importer.
+pub static ALL: [&dyn Importer; 1] = [&kv_events::KvEvents];
+
+/// Reads one format of other programs.
+pub trait Importer: Sync {
+    /// Name of the format: `dwell import NAME`.
+    fn name(&self) -> &'static str;
+
+    /// What the format is and what its runs hold, in one line.
+    fn about(&self) -> &'static str;
+
+    /// Which files it takes.
+    fn files_help(&self) -> &'static str;
+
+    /// Options beside those that every format has.
+    fn options(&self) -> &'static [ImportOption];
+
+    /// Writes the raw streams and the tables of a run, but for `loss`.
+    fn import(&self, request: &ImportRequest, run: &RunDir) -> Result<Imported, ImportError>;
+}
+
+/// An option that one format has.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportOption {
+    /// Its long name, without the dashes.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// What it does.
+    pub help: &'static str,
+    /// Another option of the format that cannot be given at the same time.
+    pub conflicts_with: Option<&'static str>,
+    /// Whether its value must not be written anywhere.
+    pub is_secret: bool,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing: it is there or not.
+    Nothing,
+    /// A whole number of at least 1, shown under this name.
+    Number(&'static str),
+    /// A text, shown under this name.
+    Text(&'static str),
+}
+
+/// What to import, and how.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The files; several are one recording, in this order.
+    pub files: Vec<PathBuf>,
+    /// Folder of results.
+    pub results: PathBuf,
+    /// Name of the model.
+    pub model_id: String,
+    /// Name of the run; none for a fresh one.
+    pub run_id: Option<String>,
+    /// Values of the format's own options that were given, by name; empty for one that takes nothing.
+    pub options: BTreeMap<&'static str, String>,
+    /// Command line without secrets, for the metadata.
+    pub command_line: Vec<String>,
+}
+
+/// What an importer found.
+pub struct Imported {
+    /// What is known of the run. What every import says the same way is filled in.
+    pub metadata: RunMetadata,
+    /// Metrics of its tables; none if none were computed.
+    pub metrics: Option<MetricsReport>,
+    /// What is missing.
+    pub loss: Vec<LossRow>,
+    /// What was found, for programs: keys of the report.
+    pub found: Map<String, Value>,
+    /// The same for people.
+    pub summary: ImportSummary,
+}
+
+/// What an import found, for people.
+#[derive(Clone, Debug, Default)]
+pub struct ImportSummary {
+    /// Names and what stands behind them.
+    pub lines: Vec<(&'static str, SummaryText)>,
+    /// Heads of the columns of a table of counts; empty if there is none.
+    pub header: Vec<&'static str>,
+    /// Its lines: a name and counts.
+    pub rows: Vec<(String, Vec<u64>)>,
+}
+
+/// A line of a summary, apart from how numbers are written.
+#[derive(Clone, Debug)]
+pub enum SummaryText {
+    /// A sentence in which each `{}` stands for the next figure.
+    Sentence(&'static str, Vec<SummaryFigure>),
+    /// Counts with their nouns; those that are 0 are left out.
+    Totals(Vec<(u64, &'static str)>),
+}
+
+/// A figure of a sentence.
+#[derive(Clone, Copy, Debug)]
+pub enum SummaryFigure {
+    /// A count.
+    Count(u64),
+    /// A time span in seconds, if known.
+    Seconds(Option<f64>),
+}
+
+/// What came of an import.
+#[derive(Clone, Debug, Serialize)]
+pub struct ImportReport {
+    /// The run directory.
+    pub run_dir: PathBuf,
+    /// The run.
+    pub run_id: String,
+    /// The model.
+    pub model_id: String,
+    /// `complete`, or `partial` if something that should be there is missing.
+    pub state: RunState,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: Map<String, Value>,
+    /// The same for people.
+    #[serde(skip)]
+    pub summary: ImportSummary,
+    /// What `metadata.json` says.
+    #[serde(skip)]
+    pub metadata: RunMetadata,
+}
+
+/// Why files could not be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A file could not be read, or the run could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// The files are not what the format needs.
+    #[error("{message}")]
+    Refused {
+        /// What was being done, found and needed.
+        message: String,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
+}
+
+impl Hint for ImportError {
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.hints(),
+            Self::Refused { hints, .. } => hints.clone(),
+        }
+    }
+}
+
+/// Makes a run of recorded files. If that fails, nothing is left behind.
+pub fn import(importer: &dyn Importer, request: &ImportRequest) -> Result<ImportReport, ImportError> {
+    let run = match &request.run_id {
+        Some(run_id) => RunDir::create(&request.results, &request.model_id, run_id)?,
+        None => RunDir::create_fresh(&request.results, &request.model_id)?,
+    };
+    import_into(&run, importer, request).inspect_err(|_| {
+        let _ = fs::remove_dir_all(run.path());
+        // A model without other runs has no folder.
+        let _ = run.path().parent().map(fs::remove_dir);
+    })
+}
+
+fn import_into(run: &RunDir, importer: &dyn Importer, request: &ImportRequest) -> Result<ImportReport, ImportError> {
+    run.set_state(RunState::Building)?;
+    let imported = importer.import(request, run)?;
+    let mut loss_table = TableWriter::create(run.path(), Table::Loss)?;
+    loss_table.write(&loss::batch(&imported.loss))?;
+    let rows = loss_table.finish()?;
+    let is_partial = imported.loss.iter().any(|row| row.kind.severity() == Severity::DataLoss);
+    let state = if is_partial { RunState::Partial } else { RunState::Complete };
+    let mut metadata = RunMetadata {
+        imported_at_utc: Some(utc_text(unix_secs_now())),
+        dwell_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: request.command_line.clone(),
+        engine: "imported".to_owned(),
+        ..imported.metadata
+    };
+    let source = metadata.collectors.used.first().cloned().unwrap_or_default();
+    metadata.tables.insert(Table::Loss.name().to_owned(), TableOrigin { rows, basis: "reported".to_owned(), source });
+    let metrics = imported.metrics.as_ref();
+    let metadata = Seal { metadata, metrics, state, results: Some(&request.results) }.apply(run)?;
+    Ok(ImportReport {
+        run_dir: run.path().to_owned(),
+        run_id: run.run_id().to_owned(),
+        model_id: run.model_id().to_owned(),
+        state,
+        found: imported.found,
+        summary: imported.summary,
+        metadata,
+    })
+}
