@@ -1,6 +1,6 @@
 //! From an engine's tensors and tokens to a stream.
 
-use dwell_tensors::{TensorHead, TensorStream, TokenMark};
+use dwell_tensors::{TensorHead, TensorStream, TokenMark, monotonic_ns};
 
 use crate::CaptureError;
 use crate::event::{CaptureCounts, CaptureEvent};
@@ -250,9 +250,4 @@ impl OpenStream {
         }
         Ok(CaptureEvent::ended(&self.stream.finish()?, true))
     }
-}
-
-fn monotonic_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use dwell_tensors::{
     DType, Handover, Pressure, StreamError, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError,
+    monotonic_ns,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{closed, of_tensors, usage_text};
 use crate::options::OptionValues;
@@ -231,7 +231,7 @@ impl Stream {
         let dtype = *DType::ALL.get(dtype).ok_or_else(|| usage_text(py, "a number that is no dtype's", Vec::new()))?;
         let shape = shape.iter_borrowed().map(|length| length.extract()).collect::<PyResult<_>>()?;
         let (name, layer) = (name.text.clone(), name.layer);
-        Ok(TensorHead { name, layer, step, token_index, timestamp_ns: now_ns(), dtype, shape })
+        Ok(TensorHead { name, layer, step, token_index, timestamp_ns: monotonic_ns(), dtype, shape })
     }
 }
 
@@ -262,10 +262,4 @@ fn progress_values<'py>(py: Python<'py>, progress: &StreamProgress) -> PyResult<
     }
     values.set_item("producers_waited_s", progress.producers_waited.as_secs_f64())?;
     Ok(values)
-}
-
-/// CLOCK_MONOTONIC, as Python's `time.monotonic_ns` reads it.
-fn now_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

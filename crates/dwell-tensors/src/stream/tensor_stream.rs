@@ -320,7 +320,8 @@ fn metadata(options: &StreamOptions) -> BTreeMap<String, String> {
     metadata
 }
 
-fn monotonic_ns() -> i64 {
+/// The clock of every time in a stream: CLOCK_MONOTONIC in nanoseconds, as Python's `time.monotonic_ns` reads it.
+pub fn monotonic_ns() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
