@@ -34,6 +34,19 @@ enum Gathering {
     MrmTrace(Box<MrmTraceGatherer>),
 }
 
+impl Gathering {
+    fn read_ahead(&self, accesses: &[Access]) -> u64 {
+        match self {
+            Gathering::Dwell(gatherer) => gatherer.read_ahead(accesses),
+            Gathering::MrmTrace(gatherer) => gatherer.read_ahead(accesses),
+        }
+    }
+}
+
+/// Rows whose memory is read before they are followed. Chosen: few enough to stay in the first cache, more than the
+/// reads that a processor has under way at a time.
+const ROWS_AHEAD: usize = 64;
+
 /// Computes the metrics of one run.
 ///
 /// Push the batches of `kv_block_lifecycle` first, if there are any, then those of `trace`, then ask for the report.
@@ -78,12 +91,18 @@ impl Analyser {
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         let batch = TraceBatch::new(batch, &mut self.names)?;
         let mut basis = self.basis;
-        for row in 0..batch.rows() {
-            let access = batch.access(row);
-            basis = basis.max(access.basis);
-            self.push_access(&access);
-            if self.options.row_order == RowOrder::Any {
-                self.waiting.push((self.place(batch.sample_id(row)), access));
+        let mut block: Vec<Access> = Vec::with_capacity(ROWS_AHEAD);
+        for first in (0..batch.rows()).step_by(ROWS_AHEAD) {
+            block.clear();
+            block.extend((first..batch.rows().min(first + ROWS_AHEAD)).map(|row| batch.access(row)));
+            // Only the reading matters.
+            std::hint::black_box(self.gathering.read_ahead(&block));
+            for (row, access) in (first..).zip(&block) {
+                basis = basis.max(access.basis);
+                self.push_access(access);
+                if self.options.row_order == RowOrder::Any {
+                    self.waiting.push((self.place(batch.sample_id(row)), *access));
+                }
             }
         }
         self.basis = basis;

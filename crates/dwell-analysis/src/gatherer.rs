@@ -93,6 +93,14 @@ impl Gatherer {
         self.expect_kv_lives().push(life);
     }
 
+    /// Reads what the next rows will need, and gives something that depends on it; see [`LifeMap::read_ahead`].
+    pub(crate) fn read_ahead(&self, accesses: &[Access]) -> u64 {
+        let type_of = |access: &Access| known_index(access.region_type) as u16;
+        let places = accesses.iter().filter_map(|access| self.index.listed(access.region_id, type_of(access)));
+        let regions = places.fold(0, |sum, place| sum ^ self.regions[place].last_seen_ns);
+        regions ^ self.lives.read_ahead(accesses.iter().map(|access| access.address))
+    }
+
     /// Takes a row.
     pub(crate) fn push(&mut self, access: &Access) {
         let type_index = known_index(access.region_type);

@@ -33,6 +33,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 pub use crate::ranges::ByteRange;
 pub use crate::trace_lives::TraceLives;
 
@@ -139,19 +141,29 @@ pub trait LifeSink {
 /// Hears nothing.
 impl LifeSink for () {}
 
+/// Bytes next to each other that have the same life. One cache line, because most rows need one.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
+    start: u64,
     end: u64,
     life: Life,
 }
 
 /// The life of every byte that was accessed so far.
+///
+/// Most accesses come to the same bytes as one before them, so segments are found by their first byte through a hash;
+/// the order of addresses is asked for only where an access and a segment overlap in part, or are new.
 #[derive(Debug, Default)]
 pub struct LifeMap {
-    /// By first byte; disjoint.
-    segments: BTreeMap<u64, Segment>,
-    /// Scratch of a load: first bytes of segments that joined the one before.
-    joined: Vec<u64>,
+    /// In no order; disjoint. Those in `unused` hold nothing.
+    segments: Vec<Segment>,
+    unused: Vec<u32>,
+    /// Places in `segments`, by first byte.
+    places: FxHashMap<u64, u32>,
+    /// The same, in order.
+    by_address: BTreeMap<u64, u32>,
+    /// Scratch of a load: places of the segments in its range.
+    in_range: Vec<u32>,
 }
 
 impl LifeMap {
@@ -161,9 +173,7 @@ impl LifeMap {
         if start >= end {
             return;
         }
-        if let Some(segment) = self.segments.get_mut(&start)
-            && segment.end == end
-        {
+        if let Some(segment) = self.whole_segment(range) {
             report_visit(&segment.life, range, visit, sink);
             sink.life_ended(&segment.life, range);
             segment.life = Life::stored(visit, segment.life.is_stored_by(visit.region));
@@ -182,24 +192,28 @@ impl LifeMap {
 
     /// Takes out all segments of the range, which begin and end with it. Says whether the region of the visit had
     /// stored all of the bytes.
-    fn end_lives(&mut self, (start, end): ByteRange, visit: Visit, sink: &mut impl LifeSink) -> bool {
+    fn end_lives(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) -> bool {
         let mut is_rewrite = true;
-        let mut from = start;
-        while let Some((&segment_start, &segment)) = self.segments.range(from..end).next() {
-            if from < segment_start {
+        let mut from = range.0;
+        let mut in_range = self.places_in(range);
+        for &place in &in_range {
+            let segment = self.segments[place as usize];
+            if from < segment.start {
                 is_rewrite = false;
-                report_new((from, segment_start), visit, sink);
+                report_new((from, segment.start), visit, sink);
             }
-            let bytes = (segment_start, segment.end);
+            let bytes = (segment.start, segment.end);
             report_visit(&segment.life, bytes, visit, sink);
             sink.life_ended(&segment.life, bytes);
             is_rewrite &= segment.life.is_stored_by(visit.region);
-            self.segments.remove(&segment_start);
+            self.remove(segment.start);
             from = segment.end;
         }
-        if from < end {
+        in_range.clear();
+        self.in_range = in_range;
+        if from < range.1 {
             is_rewrite = false;
-            report_new((from, end), visit, sink);
+            report_new((from, range.1), visit, sink);
         }
         is_rewrite
     }
@@ -210,9 +224,7 @@ impl LifeMap {
         if start >= end {
             return;
         }
-        if let Some(segment) = self.segments.get_mut(&start)
-            && segment.end == end
-        {
+        if let Some(segment) = self.whole_segment(range) {
             report_visit(&segment.life, range, visit, sink);
             segment.life.load(visit);
             return;
@@ -224,17 +236,54 @@ impl LifeMap {
         }
         self.split_at(start);
         self.split_at(end);
-        if self.load_segments(range, visit, sink) < end - start {
-            self.fill_gaps(range, visit, sink);
-        }
+        self.load_segments(range, visit, sink);
         self.join_at(start);
         self.join_at(end);
     }
 
+    /// Loads all segments of the range, which begin and end with it, and begins an inferred life for the other bytes.
+    /// Segments that were in the range and have the same history now become one.
+    fn load_segments(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
+        let mut in_range = self.places_in(range);
+        let mut before: Option<u32> = None;
+        let mut from = range.0;
+        for &place in &in_range {
+            let segment = &mut self.segments[place as usize];
+            let bytes = (segment.start, segment.end);
+            report_visit(&segment.life, bytes, visit, sink);
+            segment.life.load(visit);
+            let life = segment.life;
+            if from < bytes.0 {
+                self.begin_inferred((from, bytes.0), visit, sink);
+                before = None;
+            }
+            from = bytes.1;
+            let joined = before.and_then(|before| self.segments[before as usize].life.joined(&life));
+            match (before, joined) {
+                (Some(before), Some(life)) => {
+                    self.remove(bytes.0);
+                    let before = &mut self.segments[before as usize];
+                    (before.end, before.life) = (bytes.1, life);
+                }
+                _ => before = Some(place),
+            }
+        }
+        in_range.clear();
+        self.in_range = in_range;
+        if from < range.1 {
+            self.begin_inferred((from, range.1), visit, sink);
+        }
+    }
+
+    fn begin_inferred(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
+        report_new(range, visit, sink);
+        self.insert(Segment { start: range.0, end: range.1, life: Life::loaded_first(visit) });
+    }
+
     /// Tells of the lives that no store ended, by address.
     pub fn close(&self, sink: &mut impl LifeSink) {
-        for (&start, segment) in &self.segments {
-            sink.life_left_open(&segment.life, (start, segment.end));
+        for segment in self.segments() {
+            sink.life_left_open(&segment.life, (segment.start, segment.end));
         }
     }
 
@@ -242,97 +291,109 @@ impl LifeMap {
     ///
     /// Step windows are compared only within one access, so they need no translation if no more accesses follow.
     pub fn merge(&mut self, other: LifeMap, region_of: impl Fn(u32) -> u32) {
-        for (start, Segment { end, mut life }) in other.segments {
+        for segment in other.segments() {
+            let mut life = segment.life;
             life.region = region_of(life.region);
             if life.last_region != Life::SEVERAL_REGIONS {
                 life.last_region = region_of(life.last_region);
             }
-            self.insert_beside((start, end), life);
+            self.insert_beside((segment.start, segment.end), life);
         }
     }
 
+    /// Reads the segments that begin at these bytes, and gives something that depends on them.
+    ///
+    /// The reads do not depend on each other, so the processor waits for all of them at once; the accesses that follow
+    /// find them in the cache. With addresses in random order that is most of their time.
+    pub(crate) fn read_ahead(&self, starts: impl Iterator<Item = u64>) -> u64 {
+        let places = starts.filter_map(|start| self.places.get(&start));
+        places.fold(0, |sum, &place| sum ^ self.segments[place as usize].end)
+    }
+
+    /// By address.
+    fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.by_address.values().map(|&place| &self.segments[place as usize])
+    }
+
+    /// The segment that holds these bytes and no others.
+    fn whole_segment(&mut self, (start, end): ByteRange) -> Option<&mut Segment> {
+        let place = *self.places.get(&start)?;
+        Some(&mut self.segments[place as usize]).filter(|segment| segment.end == end)
+    }
+
+    /// The last segment that begins before the position.
+    fn segment_before(&mut self, position: u64) -> Option<&mut Segment> {
+        let (_, &place) = self.by_address.range(..position).next_back()?;
+        Some(&mut self.segments[place as usize])
+    }
+
+    /// Places of the segments that begin in the range, in the scratch list, which is to be given back.
+    fn places_in(&mut self, (start, end): ByteRange) -> Vec<u32> {
+        let mut in_range = std::mem::take(&mut self.in_range);
+        in_range.extend(self.by_address.range(start..end).map(|(_, &place)| place));
+        in_range
+    }
+
     /// Whether no byte of the range has a life. Sampled rows mostly come to such bytes or to a whole segment.
-    fn is_untouched(&self, (start, end): ByteRange) -> bool {
-        self.segments.range(..end).next_back().is_none_or(|(_, segment)| segment.end <= start)
+    fn is_untouched(&mut self, (start, end): ByteRange) -> bool {
+        self.segment_before(end).is_none_or(|segment| segment.end <= start)
+    }
+
+    fn insert(&mut self, segment: Segment) {
+        let place = match self.unused.pop() {
+            Some(place) => {
+                self.segments[place as usize] = segment;
+                place
+            }
+            None => {
+                self.segments.push(segment);
+                (self.segments.len() - 1) as u32
+            }
+        };
+        self.places.insert(segment.start, place);
+        self.by_address.insert(segment.start, place);
+    }
+
+    fn remove(&mut self, start: u64) {
+        if let Some(place) = self.places.remove(&start) {
+            self.by_address.remove(&start);
+            self.unused.push(place);
+        }
     }
 
     /// Inserts a segment where there is none, as part of its neighbours if they have the same history.
     fn insert_beside(&mut self, (start, end): ByteRange, life: Life) {
-        let (mut start, mut segment) = (start, Segment { end, life });
-        if let Some(after) = self.segments.get(&end)
-            && let Some(life) = life.joined(&after.life)
-        {
-            segment = Segment { end: after.end, life };
-            self.segments.remove(&end);
+        if !self.extend_before((start, end), life) {
+            self.insert(Segment { start, end, life });
         }
-        if let Some((&before_start, before)) = self.segments.range(..start).next_back()
-            && before.end == start
-            && let Some(life) = before.life.joined(&segment.life)
-        {
-            segment.life = life;
-            start = before_start;
-        }
-        self.segments.insert(start, segment);
+        self.join_at(end);
     }
 
-    /// Loads all segments of the range, which begin and end with it, and says how many bytes they are.
-    fn load_segments(&mut self, (start, end): ByteRange, visit: Visit, sink: &mut impl LifeSink) -> u64 {
-        let mut known_bytes = 0;
-        let mut before: Option<&mut Segment> = None;
-        for (&segment_start, segment) in self.segments.range_mut(start..end) {
-            known_bytes += segment.end - segment_start;
-            report_visit(&segment.life, (segment_start, segment.end), visit, sink);
-            segment.life.load(visit);
-            let joined = before.as_ref().filter(|before| before.end == segment_start);
-            match (joined.and_then(|before| before.life.joined(&segment.life)), before.as_mut()) {
-                (Some(life), Some(before)) => {
-                    **before = Segment { end: segment.end, life };
-                    self.joined.push(segment_start);
-                }
-                _ => before = Some(segment),
-            }
-        }
-        for segment_start in self.joined.drain(..) {
-            self.segments.remove(&segment_start);
-        }
-        known_bytes
-    }
-
-    /// Begins an inferred life for every byte of the range that has none.
-    fn fill_gaps(&mut self, (start, end): ByteRange, visit: Visit, sink: &mut impl LifeSink) {
-        let life = Life::loaded_first(visit);
-        let mut from = start;
-        while from < end {
-            let next = self.segments.range(from..end).next().map(|(&next_start, next)| (next_start, next.end));
-            let (gap_end, resume) = next.unwrap_or((end, end));
-            if from < gap_end {
-                report_new((from, gap_end), visit, sink);
-                self.segments.insert(from, Segment { end: gap_end, life });
-            }
-            from = resume;
-        }
+    /// Adds bytes to the segment that ends where they begin, if it has the same history.
+    fn extend_before(&mut self, (start, end): ByteRange, life: Life) -> bool {
+        let Some(before) = self.segment_before(start).filter(|before| before.end == start) else { return false };
+        let Some(joined) = before.life.joined(&life) else { return false };
+        (before.end, before.life) = (end, joined);
+        true
     }
 
     /// Cuts the segment that holds the bytes on both sides of the position.
     fn split_at(&mut self, position: u64) {
-        if let Some((_, segment)) = self.segments.range_mut(..position).next_back()
+        if let Some(segment) = self.segment_before(position)
             && segment.end > position
         {
-            let after = *segment;
+            let after = Segment { start: position, ..*segment };
             segment.end = position;
-            self.segments.insert(position, after);
+            self.insert(after);
         }
     }
 
     /// Makes one segment of two that touch at the position and have the same history.
     fn join_at(&mut self, position: u64) {
-        let Some(&after) = self.segments.get(&position) else { return };
-        if let Some((_, before)) = self.segments.range_mut(..position).next_back()
-            && before.end == position
-            && let Some(life) = before.life.joined(&after.life)
-        {
-            *before = Segment { end: after.end, life };
-            self.segments.remove(&position);
+        let Some(&place) = self.places.get(&position) else { return };
+        let after = self.segments[place as usize];
+        if self.extend_before((after.start, after.end), after.life) {
+            self.remove(position);
         }
     }
 }

@@ -103,7 +103,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 /// Per byte: the life, which must be the same however segments are cut.
 fn bytes_of(map: &LifeMap) -> BTreeMap<u64, Life> {
-    map.segments.iter().flat_map(|(&start, segment)| (start..segment.end).map(|byte| (byte, segment.life))).collect()
+    map.segments().flat_map(|segment| (segment.start..segment.end).map(|byte| (byte, segment.life))).collect()
 }
 
 /// What the map says of each byte, with what it may have forgotten taken from the truth after that was checked.
@@ -137,7 +137,9 @@ proptest! {
             }
             naive.visit(is_store, range, visit, &mut heard_by_byte);
             prop_assert_eq!(&checked_bytes(&map, &naive), &naive.lives);
-            let ends: Vec<_> = map.segments.iter().map(|(&start, segment)| (start, segment.end)).collect();
+            let ends: Vec<_> = map.segments().map(|segment| (segment.start, segment.end)).collect();
+            prop_assert_eq!(map.places.len(), ends.len());
+            prop_assert_eq!(map.segments.len() - map.unused.len(), ends.len());
             prop_assert!(ends.iter().all(|(start, end)| start < end));
             prop_assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         }
@@ -179,9 +181,9 @@ fn a_store_makes_one_range_of_everything_it_covers() {
     for start in (0..64).step_by(8) {
         map.load((start, start + 8), at(start), &mut heard);
     }
-    assert_eq!(map.segments.len(), 8);
+    assert_eq!(map.segments().count(), 8);
     map.store((0, 64), at(100), &mut heard);
-    assert_eq!(map.segments.len(), 1);
+    assert_eq!(map.segments().count(), 1);
 }
 
 #[test]
@@ -190,12 +192,12 @@ fn rows_of_one_operation_become_one_range() {
     for start in (0..64).step_by(8) {
         map.store((start, start + 8), at(5), &mut heard);
     }
-    assert_eq!(map.segments.len(), 1);
+    assert_eq!(map.segments().count(), 1);
     for start in (0..64).step_by(8) {
         map.load((start, start + 8), at(6), &mut heard);
     }
     // The last row meets a range of its own size, which is updated where it is.
-    assert_eq!(map.segments.len(), 2);
+    assert_eq!(map.segments().count(), 2);
 }
 
 #[test]
@@ -224,7 +226,7 @@ impl LifeSink for OpenBytes {
 fn a_second_store_by_the_same_region_is_a_rewrite() {
     let mut map = LifeMap::default();
     let by = |region, now_ns| Visit { now_ns, region, window: 0 };
-    let is_rewrite = |map: &LifeMap| map.segments.values().map(|segment| segment.life.is_rewrite).collect::<Vec<_>>();
+    let is_rewrite = |map: &LifeMap| map.segments().map(|segment| segment.life.is_rewrite).collect::<Vec<_>>();
     map.store((0, 8), by(1, 1), &mut ());
     assert_eq!(is_rewrite(&map), [false]);
     map.store((0, 8), by(1, 2), &mut ());

@@ -26,6 +26,12 @@ impl RegionIndex {
     /// Ids below this are looked up in the list; it then takes 8 MiB at most.
     const DIRECT_IDS: u64 = 1 << 20;
 
+    /// Position of a region that is known, if it is in the list.
+    pub(crate) fn listed(&self, region_id: u64, region_type: TypeIndex) -> Option<usize> {
+        let &(after, known_type) = self.direct.get(usize::try_from(region_id).ok()?)?;
+        (known_type == region_type).then(|| (after as usize).checked_sub(1)).flatten()
+    }
+
     /// Position of the region with this id and type.
     pub(crate) fn slot(&mut self, region_id: u64, region_type: TypeIndex) -> Slot {
         if region_id < Self::DIRECT_IDS {

@@ -75,6 +75,13 @@ impl Default for MrmTraceGatherer {
 }
 
 impl MrmTraceGatherer {
+    /// Reads what the next rows will need, and gives something that depends on it: these reads do not wait for each
+    /// other.
+    pub(crate) fn read_ahead(&self, accesses: &[Access]) -> u64 {
+        let places = accesses.iter().filter_map(|access| self.index.listed(access.region_id, 0));
+        places.fold(0, |sum, place| sum ^ self.regions.last_address(place))
+    }
+
     /// Takes a row. If `is_in_order` is false, the rows have to be given to [`Self::follow`] afterwards, by time.
     pub(crate) fn push(&mut self, access: &Access, is_in_order: bool) {
         self.deal(access, if is_in_order { Pass::CountAndFollow } else { Pass::Count });
