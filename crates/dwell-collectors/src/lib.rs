@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod at_intervals;
 mod batches;
 mod collector;
 mod error;
@@ -28,6 +29,7 @@ use dwell_store::{RunDir, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use at_intervals::AtIntervals;
 pub use collector::{
     Basis, BuiltTable, CheckPlace, Collected, Collector, Description, Target, TrialFailure, Wanted, Watching,
 };

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::root::unreadable;
 
 /// A file of the kernel kept open: reading it again costs a fifth of opening it.
-pub(crate) struct KeptFile {
+pub struct KeptFile {
     file: File,
     path: PathBuf,
 }
 
 impl KeptFile {
-    pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
+    /// Opens a file; why it cannot be is a sentence with its path.
+    pub fn open(path: PathBuf) -> Result<Self, String> {
         match File::open(&path) {
             Ok(file) => Ok(Self { file, path }),
             Err(error) => Err(unreadable(&path, &error)),
@@ -24,7 +25,7 @@ impl KeptFile {
     }
 
     /// The content now.
-    pub(crate) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Result<&'a str, String> {
+    pub fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Result<&'a str, String> {
         let text = self.read_bytes(buffer).map_err(|error| unreadable(&self.path, &error))?;
         std::str::from_utf8(text).map_err(|error| format!("{} is no text: {error}", self.path.display()))
     }

@@ -19,8 +19,16 @@ impl Meminfo {
 
     /// A line that counts.
     pub(crate) fn count(&self, key: &str) -> Sensor<u64> {
-        let value = self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        let count = value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
-        Sensor::from_option(count, format!("/proc/meminfo has no {key}"))
+        Sensor::from_option(count(&self.text, key), format!("/proc/meminfo has no {key}"))
     }
+}
+
+/// A line of the text of `/proc/meminfo` that speaks of memory, in bytes.
+pub fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
+    count(text, key).map(|kibibytes| kibibytes.saturating_mul(1024))
+}
+
+fn count(text: &str, key: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    value.split_ascii_whitespace().next()?.parse().ok()
 }

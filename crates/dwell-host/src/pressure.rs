@@ -9,32 +9,38 @@ use crate::root::Root;
 
 /// One line of a pressure file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Line {
-    avg10_pct: f64,
-    total_us: u64,
+pub struct PressureLine {
+    /// Share of the last ten seconds, by the kernel's moving average.
+    pub avg10_pct: f64,
+    /// Time since boot.
+    pub total_us: u64,
 }
 
 /// Both lines of a pressure file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Reading {
-    some: Line,
-    full: Option<Line>,
+pub struct PressureReading {
+    /// At least one task waited.
+    pub some: PressureLine,
+    /// All tasks waited; older kernels do not have the line for processors.
+    pub full: Option<PressureLine>,
 }
 
-impl Reading {
-    fn parse(text: &str) -> Option<Self> {
-        let line = |kind: &str| text.lines().find_map(|line| Line::parse(line.strip_prefix(kind)?));
+impl PressureReading {
+    /// Reads the text of a pressure file, of the machine or of a control group.
+    pub fn parse(text: &str) -> Option<Self> {
+        let line = |kind: &str| text.lines().find_map(|line| PressureLine::parse(line.strip_prefix(kind)?));
         Some(Self { some: line("some ")?, full: line("full ") })
     }
 }
 
-impl Line {
+impl PressureLine {
     fn parse(text: &str) -> Option<Self> {
         let value = |key: &str| text.split_ascii_whitespace().find_map(|word| word.strip_prefix(key));
         Some(Self { avg10_pct: value("avg10=")?.parse().ok()?, total_us: value("total=")?.parse().ok()? })
     }
 
-    fn share_since(&self, earlier: &Self, span_s: f64) -> f64 {
+    /// Share of the time since an earlier reading in which tasks waited, in percent.
+    pub fn share_since(&self, earlier: &Self, span_s: f64) -> f64 {
         let stalled_s = self.total_us.saturating_sub(earlier.total_us) as f64 / 1e6;
         // The kernel adds up a little behind the clock, so a full stall may come out above the time.
         (stalled_s / span_s * 100.0).min(100.0)
@@ -60,7 +66,7 @@ impl PressureWatch {
 }
 
 struct ResourceWatch {
-    state: Result<(KeptFile, Reading, Instant), String>,
+    state: Result<(KeptFile, PressureReading, Instant), String>,
 }
 
 impl ResourceWatch {
@@ -84,7 +90,7 @@ impl ResourceWatch {
     }
 }
 
-fn stalls(first: &Reading, last: &Reading, span_s: f64) -> Stalls {
+fn stalls(first: &PressureReading, last: &PressureReading, span_s: f64) -> Stalls {
     let full = first.full.zip(last.full);
     Stalls {
         some_pct: last.some.share_since(&first.some, span_s),
@@ -94,8 +100,8 @@ fn stalls(first: &Reading, last: &Reading, span_s: f64) -> Stalls {
     }
 }
 
-fn reading(file: &KeptFile, buffer: &mut Vec<u8>) -> Result<Reading, String> {
-    Reading::parse(file.read(buffer)?).ok_or_else(|| format!("{} has no line of stalls", file.path().display()))
+fn reading(file: &KeptFile, buffer: &mut Vec<u8>) -> Result<PressureReading, String> {
+    PressureReading::parse(file.read(buffer)?).ok_or_else(|| format!("{} has no line of stalls", file.path().display()))
 }
 
 #[cfg(test)]
@@ -109,7 +115,7 @@ mod tests {
 
     #[test]
     fn half_a_second_of_stalls_in_two_seconds_is_a_quarter() {
-        let (first, last) = (Reading::parse(FIRST), Reading::parse(LAST));
+        let (first, last) = (PressureReading::parse(FIRST), PressureReading::parse(LAST));
         let stalls = first.zip(last).map(|(first, last)| stalls(&first, &last, 2.0));
         let expected = Stalls { some_pct: 25.0, full_pct: Some(5.0), some_avg10_pct: 12.5, full_avg10_pct: Some(2.25) };
         assert_eq!(stalls, Some(expected));
@@ -118,8 +124,8 @@ mod tests {
     #[test]
     fn a_file_without_the_line_of_full_stalls_leaves_them_out() {
         let text = "some avg10=1.00 avg60=0.00 avg300=0.00 total=7\n";
-        let reading = Reading::parse(text);
-        assert_eq!(reading, Some(Reading { some: Line { avg10_pct: 1.0, total_us: 7 }, full: None }));
-        assert_eq!(Reading::parse("nonsense"), None);
+        let reading = PressureReading::parse(text);
+        assert_eq!(reading, Some(PressureReading { some: PressureLine { avg10_pct: 1.0, total_us: 7 }, full: None }));
+        assert_eq!(PressureReading::parse("nonsense"), None);
     }
 }

@@ -24,7 +24,7 @@ impl Root {
     }
 
     /// A path in the tree, given without its leading slash.
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
+    pub fn path(&self, path: &str) -> PathBuf {
         self.path.join(path)
     }
 

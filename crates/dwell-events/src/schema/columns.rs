@@ -9,7 +9,7 @@ use arrow_array::types::ArrowPrimitiveType;
 use super::TextBuilder;
 
 /// A column of numbers; a row without one is missing in it.
-pub fn numbers<T: ArrowPrimitiveType, Row>(rows: &[Row], value: fn(&Row) -> Option<T::Native>) -> ArrayRef {
+pub fn numbers<T: ArrowPrimitiveType, Row>(rows: &[Row], value: impl Fn(&Row) -> Option<T::Native>) -> ArrayRef {
     let mut builder = PrimitiveBuilder::<T>::with_capacity(rows.len());
     rows.iter().for_each(|row| builder.append_option(value(row)));
     Arc::new(builder.finish())
