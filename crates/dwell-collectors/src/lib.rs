@@ -11,6 +11,7 @@ mod collector;
 mod error;
 mod kv_events;
 mod merged_records;
+mod pressure;
 mod process;
 mod raw_records;
 mod record_stream;
@@ -40,7 +41,8 @@ pub use salvage::salvage;
 pub use worker_ring::WorkerRing;
 
 /// Every collector, in the order of [`CollectorName::NAMES`].
-pub const ALL: &[&dyn Collector] = &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents];
+pub const ALL: &[&dyn Collector] =
+    &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents, &pressure::Pressure];
 
 /// Name of the raw stream of the engine's events, which every engine has.
 pub const ENGINE_STREAM: &str = "engine";

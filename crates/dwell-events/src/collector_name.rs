@@ -12,7 +12,8 @@ enum Use {
 }
 
 /// Every collector. What each does is in the crate dwell-collectors, one file each; a test compares the two lists.
-const COLLECTORS: [(&str, Use); 3] = [("tensor_ops", ByDefault), ("process", ByDefault), ("kv_events", IfAsked)];
+const COLLECTORS: [(&str, Use); 4] =
+    [("tensor_ops", ByDefault), ("process", ByDefault), ("kv_events", IfAsked), ("pressure", ByDefault)];
 
 /// Name of a collector: the value of `--collect` and of `collectors.use`, the `source` in tables, the name of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -22,7 +22,7 @@ fn a_joined_server_is_sampled_and_it_is_said_why_it_is_not_traced() {
     let why = &metadata["server"]["untraced_because"];
     assert!(why.as_str().unwrap().contains("joined"), "{why}");
     assert_eq!(&metadata["collectors"]["fallbacks"][0]["reason"], why);
-    assert_eq!(metadata["collectors"]["used"], serde_json::json!(["process"]));
+    assert_eq!(metadata["collectors"]["used"], serde_json::json!(["process", "pressure"]));
     assert!(String::from_utf8_lossy(&output.stdout).contains(why.as_str().unwrap()), "{}", text_of(&output));
     assert_eq!(run.accesses().len(), 0);
 

@@ -68,7 +68,7 @@ fn blocks_that_are_published_during_a_run_are_in_its_table_and_lost_batches_are_
     assert_eq!((&blocks["batches"], &blocks["stored"]), (&json!(BLOCKS), &json!(BLOCKS)), "{blocks}");
     assert_eq!(block_hashes(&whole), BLOCKS as usize);
     assert!(!tokens(&whole).is_empty());
-    assert_eq!(whole.metadata()["collectors"]["used"], json!(["process", "kv_events"]));
+    assert_eq!(whole.metadata()["collectors"]["used"], json!(["process", "kv_events", "pressure"]));
 
     let place = Workplace::new();
     let (lossy, code) = run_with_events(&place, &server, false);
