@@ -1,0 +1,245 @@
+//! Building and recovery with known truth: the records of a small model, whole, cut off and damaged, and the rows that
+//! must come of them.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "../../../tests/mock_engine.rs"]
+mod mock_engine;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, UInt64Type};
+use dwell_build::{BuildError, BuildSetup, BuiltRun, NoListener, build_run, recover_run};
+use dwell_collectors::{TENSOR_OPS_STREAM, WorkerRing};
+use dwell_events::LossKind;
+use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_events::schema::Table;
+use dwell_metadata::{RecordingFacts, RunRecord};
+use dwell_records::testing::SmallModel;
+use dwell_ring::Producer;
+use dwell_store::{RunDir, RunState, open_table, verify};
+use mock_engine::{MockEngine, USUAL_LOSSES};
+
+/// When the engine begins.
+const BEGIN_NS: u64 = 1_000_000;
+/// Process of the engine; there is none of that number, so it is taken for dead.
+const WORKER_PID: u32 = 4_194_305;
+
+struct MadeRun {
+    dir: RunDir,
+    _place: tempfile::TempDir,
+}
+
+fn job(model: &str, tokens: u32) -> Job {
+    let sequences = vec![0];
+    let options = EngineOptions::new(PathBuf::from(format!("{model}.gguf")));
+    let prompt = Action::Prompt { text: "hello".to_owned(), sequences: sequences.clone(), fill_to_tokens: None };
+    Job::embedded(options, vec![prompt, Action::Generate { max_tokens: tokens, sequences }])
+}
+
+impl MadeRun {
+    /// A run directory with the record of what was asked for.
+    fn begun(job: &Job) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let dir = RunDir::create(place.path(), "small", "run").unwrap();
+        // As 0.1.0 wrote it, which stays readable.
+        let record = serde_json::json!({
+            "job": job, "model_id": "small", "is_traced": true, "sample_interval_ms": null, "command_line": ["mock"],
+            "clock": {"monotonic_ns": BEGIN_NS, "unix_ns": 1_700_000_000_000_000_000_u64}, "dwell_version": "0.1.0",
+            "host": {"cpu_model": null, "cpus": 1, "memory_bytes": null, "page_bytes": 4096, "kernel": "6", "os": null,
+                     "architecture": "x86_64"},
+        });
+        fs::write(dir.raw().join(RunRecord::FILE_NAME), record.to_string()).unwrap();
+        Self { dir, _place: place }
+    }
+
+    /// Records the job of a mock through a ring, in several batches, as far as `observed` of its records; the rest stays
+    /// in the ring.
+    fn observed(model: &str, tokens: u32, observed: usize) -> Self {
+        let job = job(model, tokens);
+        let run = Self::begun(&job);
+        let frames = MockEngine::records(&job, true, BEGIN_NS).ring_bytes();
+        let mut ring = Producer::create(&run.dir.raw(), std::process::id(), 1 << 20).unwrap();
+        let path_of = |pid| run.dir.raw().join(dwell_ring::file_name(pid));
+        fs::rename(path_of(std::process::id()), path_of(WORKER_PID)).unwrap();
+        let mut recording = WorkerRing::new(&run.dir, WORKER_PID);
+        let (first, rest) = frames.split_at(observed.min(frames.len()));
+        for batch in first.chunks(first.len().div_ceil(3).max(1)) {
+            batch.iter().for_each(|frame| assert!(ring.write(&[frame])));
+            // Longer than records wait before they are written.
+            std::thread::sleep(Duration::from_millis(300));
+            recording.drain(|_| {}).unwrap();
+        }
+        rest.iter().for_each(|frame| assert!(ring.write(&[frame])));
+        if observed >= frames.len() {
+            ring.close();
+            recording.finish().unwrap();
+        }
+        run
+    }
+
+    /// A run that was recorded to its end.
+    fn recorded(model: &str, tokens: u32) -> Self {
+        let run = Self::observed(model, tokens, usize::MAX);
+        let facts =
+            br#"{"worker_failure": null, "worker_blocked_ns": 0, "missed_samples": 0, "is_interrupted": false}"#;
+        fs::write(run.dir.raw().join(RecordingFacts::FILE_NAME), facts).unwrap();
+        run.dir.set_state(RunState::Building).unwrap();
+        run
+    }
+
+    fn build(&self) -> BuiltRun {
+        build_run(&self.dir, &BuildSetup::drawing(&[]), &mut NoListener).unwrap()
+    }
+
+    fn recover(&self) -> Result<BuiltRun, BuildError> {
+        recover_run(self.dir.path(), &BuildSetup::drawing(&[]), &mut NoListener)
+    }
+
+    fn batches(&self, table: Table) -> Vec<RecordBatch> {
+        open_table(self.dir.path(), table).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn rows(&self, table: Table) -> usize {
+        self.batches(table).iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// Bytes of `trace` by kind of data and direction.
+    fn moved(&self) -> BTreeMap<(String, String), u64> {
+        let mut moved = BTreeMap::new();
+        for batch in self.batches(Table::Trace) {
+            let bytes = batch.column_by_name("size_bytes").unwrap().as_primitive::<UInt64Type>().clone();
+            for row in 0..batch.num_rows() {
+                let key = (word(&batch, "region_type", row), word(&batch, "op_type", row));
+                *moved.entry(key).or_default() += bytes.value(row);
+            }
+        }
+        moved
+    }
+
+    fn moved_bytes(&self, region_type: &str, op: &str) -> u64 {
+        self.moved().get(&(region_type.to_owned(), op.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// Kinds and counts of losses beyond those that every run has.
+    fn unusual_losses(&self) -> Vec<(String, u64)> {
+        let mut losses = Vec::new();
+        for batch in self.batches(Table::Loss) {
+            let counts = batch.column_by_name("count").unwrap().as_primitive::<UInt64Type>().clone();
+            losses.extend((0..batch.num_rows()).map(|row| (word(&batch, "kind", row), counts.value(row))));
+        }
+        losses.retain(|(kind, _)| !USUAL_LOSSES.iter().any(|usual| usual.name() == kind));
+        losses
+    }
+
+    fn state(&self) -> RunState {
+        self.dir.marker().unwrap().unwrap().state
+    }
+
+    fn assert_sealed(&self) {
+        let report = verify(self.dir.path()).unwrap();
+        assert!(report.is_ok(), "{report:?}");
+    }
+
+    /// Everything that this many tokens leave, each at its position.
+    fn assert_holds(&self, tokens: u64) {
+        assert_eq!(self.rows(Table::Tokens) as u64, tokens);
+        assert_eq!(self.rows(Table::KvBlockLifecycle) as u64, tokens, "one key each");
+        assert_eq!(self.moved_bytes("kv_cache", "store"), tokens * SmallModel::ROW_BYTES);
+        // Token n attends over n keys.
+        assert_eq!(self.moved_bytes("kv_cache", "load"), tokens * (tokens + 1) / 2 * SmallModel::ROW_BYTES);
+        // A row of the table of words, and the weight of the keys.
+        let weight_bytes = SmallModel::ROW_BYTES + SmallModel::WIDTH as u64 * SmallModel::ROW_BYTES;
+        assert_eq!(self.moved_bytes("weight", "load"), tokens * weight_bytes);
+        assert_eq!(self.moved_bytes("unknown", "load") + self.moved_bytes("unknown", "store"), 0);
+    }
+}
+
+fn word(batch: &RecordBatch, column: &str, row: usize) -> String {
+    let words = batch.column_by_name(column).unwrap();
+    let words = words.as_dictionary::<Int32Type>();
+    words.values().as_string::<i32>().value(words.key(row).unwrap()).to_owned()
+}
+
+fn loss(kind: LossKind, count: u64) -> (String, u64) {
+    (kind.name().to_owned(), count)
+}
+
+#[test]
+fn a_recorded_run_becomes_the_tables_that_its_steps_say() {
+    let run = MadeRun::recorded("works", 6);
+    let built = run.build();
+    assert!(!built.is_partial);
+    assert_eq!(run.state(), RunState::Complete);
+    assert_eq!(run.unusual_losses(), []);
+    run.assert_holds(6);
+    run.assert_sealed();
+    assert_eq!(built.summary.accesses, run.rows(Table::Trace) as u64);
+}
+
+#[test]
+fn building_again_from_the_same_streams_gives_the_same_bytes() {
+    let run = MadeRun::recorded("works", 4);
+    run.build();
+    let tables = || Table::ALL.map(|table| fs::read(run.dir.table(table)).ok());
+    let before = tables();
+    run.dir.set_state(RunState::Building).unwrap();
+    fs::remove_file(run.dir.manifest_json()).unwrap();
+    assert!(!run.recover().unwrap().is_partial);
+    assert!(before == tables());
+}
+
+#[test]
+fn a_run_whose_engine_failed_midway_is_partial_and_says_why() {
+    let run = MadeRun::recorded("fails-after-3", 6);
+    let built = run.build();
+    assert!(built.is_partial);
+    assert_eq!(built.summary.failure.as_deref(), Some("the mock failed after 3 steps"));
+    assert_eq!(run.unusual_losses(), [loss(LossKind::WorkerDied, 1)]);
+    run.assert_holds(3);
+}
+
+#[test]
+fn a_run_whose_observer_was_killed_is_recovered_with_what_the_ring_holds() {
+    // Hello, two phases, the model, the graph; then four records for each of six tokens.
+    let run = MadeRun::observed("dies-after-6", 6, 5 + 4 * 2);
+    assert_eq!(run.state(), RunState::Recording);
+    assert!(run.recover().unwrap().is_partial);
+    assert_eq!(run.state(), RunState::Partial);
+    assert_eq!(run.unusual_losses(), [loss(LossKind::ObserverDied, 1)]);
+    run.assert_holds(6);
+    run.assert_sealed();
+    let again = run.recover().err().unwrap();
+    assert!(matches!(again, BuildError::AlreadyComplete { .. }), "{again}");
+}
+
+#[test]
+fn a_run_whose_stream_is_cut_in_the_middle_builds_what_is_there_and_says_what_is_missing() {
+    let run = MadeRun::observed("works", 6, usize::MAX);
+    let stream = run.dir.raw_stream(TENSOR_OPS_STREAM);
+    let length_bytes = fs::metadata(&stream).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(&stream).unwrap();
+    // Into the last of three batches.
+    file.set_len(length_bytes - 100).unwrap();
+    assert!(run.recover().unwrap().is_partial);
+    let losses = run.unusual_losses();
+    assert!(losses.contains(&loss(LossKind::ObserverDied, 1)), "{losses:?}");
+    assert!(losses.contains(&loss(LossKind::UndecodableRecords, 1)), "a torn end counts as one: {losses:?}");
+    let steps = run.moved_bytes("kv_cache", "store") / SmallModel::ROW_BYTES;
+    assert!((1..6).contains(&steps), "{steps} of 6 steps are before the cut");
+    assert_eq!(run.rows(Table::KvBlockLifecycle) as u64, steps);
+    run.assert_sealed();
+}
+
+#[test]
+fn a_run_without_a_record_of_what_was_asked_for_is_not_recovered() {
+    let run = MadeRun::observed("works", 2, 8);
+    fs::remove_file(run.dir.raw().join(RunRecord::FILE_NAME)).unwrap();
+    let refused = run.recover().err().unwrap();
+    assert!(matches!(refused, BuildError::NothingRecorded { .. }), "{refused}");
+}
