@@ -89,7 +89,10 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     let output = dwell().args(["doctor", "--collect", "process,tensors"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = text_of(&output);
-    assert!(said.contains("\"tensors\"") && said.contains("tensor_ops, process, kv_events, pressure, perf_software"), "{said}");
+    assert!(
+        said.contains("\"tensors\"") && said.contains("tensor_ops, process, kv_events, pressure, perf_software"),
+        "{said}"
+    );
 }
 
 #[test]
