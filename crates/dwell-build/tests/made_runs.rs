@@ -179,7 +179,7 @@ fn a_recorded_run_becomes_the_tables_that_its_steps_say() {
     assert_eq!(run.unusual_losses(), []);
     run.assert_holds(6);
     run.assert_sealed();
-    assert_eq!(built.summary.accesses, run.rows(Table::Trace) as u64);
+    assert_eq!(built.metrics.trace_rows, run.rows(Table::Trace) as u64);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_run_whose_engine_failed_midway_is_partial_and_says_why() {
     let run = MadeRun::recorded("fails-after-3", 6);
     let built = run.build();
     assert!(built.is_partial);
-    assert_eq!(built.summary.failure.as_deref(), Some("the mock failed after 3 steps"));
+    assert_eq!(built.metadata.failure.as_deref(), Some("the mock failed after 3 steps"));
     assert_eq!(run.unusual_losses(), [loss(LossKind::WorkerDied, 1)]);
     run.assert_holds(3);
 }

@@ -20,7 +20,7 @@ use dwell_experiment::{
     SetupFiles, choose_collectors, execute, probe_collectors,
 };
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
-use dwell_records::UNTRACED_VARIABLE;
+use dwell_records::TRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_store::{ManifestRow, ResultsManifest};
 use test_program::{run_tests, tests};
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Some("worker") => {
             let ring_dir = PathBuf::from(std::env::var_os(RING_DIR_VARIABLE).unwrap());
             let observer_pid = std::env::var(OBSERVER_PID_VARIABLE).unwrap().parse().unwrap();
-            mock_engine::work(&ring_dir, observer_pid, std::env::var_os(UNTRACED_VARIABLE).is_none())
+            mock_engine::work(&ring_dir, observer_pid, std::env::var_os(TRACED_VARIABLE).is_some())
         }
         Some("planned-run") => {
             let task: RunTask = serde_json::from_reader(std::io::stdin().lock()).unwrap();

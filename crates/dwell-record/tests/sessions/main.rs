@@ -17,7 +17,7 @@ use dwell_events::Hint;
 use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job};
 use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
 use dwell_record::{RecordError, RecordListener, discard_run, record_run};
-use dwell_records::UNTRACED_VARIABLE;
+use dwell_records::TRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_store::{RunDir, RunState};
 use test_program::{run_tests, tests};
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|command| command == "worker") {
         let ring_dir = PathBuf::from(std::env::var_os(RING_DIR_VARIABLE).unwrap());
         let observer_pid = std::env::var(OBSERVER_PID_VARIABLE).unwrap().parse().unwrap();
-        return mock_engine::work(&ring_dir, observer_pid, std::env::var_os(UNTRACED_VARIABLE).is_none());
+        return mock_engine::work(&ring_dir, observer_pid, std::env::var_os(TRACED_VARIABLE).is_some());
     }
     run_tests(tests![
         a_worker_that_does_its_job_leaves_streams_to_build_from,
