@@ -13,7 +13,7 @@ use dwell_events::{Hint, Severity};
 use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
-use dwell_label::{FileTensor, Labelled, Labeller, Output, RuleSet, RulesError, UnknownPolicy};
+use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunMetadata, RunRecord};
 use dwell_metrics::analyse_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
@@ -186,9 +186,9 @@ fn write_accesses(
     if let Some(rules) = rules(build)? {
         labeller = labeller.with_rules(rules, build.unknown_policy);
     }
-    let mut records = MergedRecords::open(run)?;
-    while let Some(frame) = records.next_frame() {
-        labeller.frame(&frame, &mut tables.output);
+    let mut records = MergedRecords::open(run, PROCESSES_MAX)?;
+    while let Some((process, frame)) = records.next_frame() {
+        labeller.frame_of(process, &frame, &mut tables.output);
         tables.write_full_batches(ROWS_PER_BATCH)?;
         if let Some(share) = records.news_of_share_read() {
             listener.building(share);

@@ -154,7 +154,7 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
         let (shape, memory) = (ModelShape::from_gguf(file?).ok()?, memory?);
         let bytes_per_token = shape.kv_bytes_per_token(memory.kv_type_k, memory.kv_type_v).ok()?;
         let cache_bytes = cells.and_then(|_| shape.kv_bytes(&memory).ok());
-        let basis = if are_types_known(server) { MemoryBasis::Exact } else { MemoryBasis::Inferred };
+        let basis = if are_types_known(request, server) { MemoryBasis::Exact } else { MemoryBasis::Inferred };
         Some(KvTheory { bytes_per_token, cache_bytes, basis })
     };
     let by_word = |bytes_per_token: u64, basis| {
@@ -168,8 +168,14 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
 }
 
 /// Whether the types of keys and values were told or given; else those of the request stand in for them.
-fn are_types_known(server: Option<&ServerFacts>) -> bool {
-    server.is_none_or(|server| server.is_started_here || server.kv_type_k.is_some() && server.kv_type_v.is_some())
+fn are_types_known(request: &RunRequest, server: Option<&ServerFacts>) -> bool {
+    let are_told = |server: &ServerFacts| server.kv_type_k.is_some() && server.kv_type_v.is_some();
+    server.is_none_or(|server| is_set_up_here(request, server) || are_told(server))
+}
+
+/// Whether the options of the request are those of the engine: a server that runs already has others, and so has a command.
+fn is_set_up_here(request: &RunRequest, server: &ServerFacts) -> bool {
+    server.is_started_here && request.job.engine.profile().takes_prompts
 }
 
 /// The cache as it was set up: what the server says counts more than what was asked for. None if it has a type of
@@ -194,7 +200,9 @@ fn memory_request(request: &RunRequest, server: Option<&ServerFacts>) -> Option<
 /// Positions of the KV cache: what a server says, or what it was started with.
 fn cache_positions(request: &RunRequest, server: Option<&ServerFacts>) -> Option<u64> {
     match server {
-        Some(server) if server.context_length.is_some() || !server.is_started_here => server.context_positions(),
+        Some(server) if server.context_length.is_some() || !is_set_up_here(request, server) => {
+            server.context_positions()
+        }
         _ => Some(u64::from(request.job.options.context_length)),
     }
 }

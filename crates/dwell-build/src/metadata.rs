@@ -52,6 +52,7 @@ pub(crate) fn run_metadata(
         quality: Some(quality(record, labelled, samples, metrics)),
         telemetry,
         observer_effect: Some(effect),
+        processes: labelled.processes.clone(),
         graphs: labelled.graphs,
         graph_computations: labelled.steps,
         failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),

@@ -31,10 +31,10 @@ pub(crate) fn run_losses(facts: Option<&RecordingFacts>, labelled: &Labelled) ->
     losses
 }
 
-/// The loss of programs that computed beside the one whose accesses are in the trace: each has addresses of its own.
+/// The loss of processes that computed beside those whose accesses are in the trace.
 pub(crate) fn unlabelled_programs(records: &MergedRecords) -> Option<LossRow> {
     let (count, bytes) = records.left_out();
-    let detail = "programs beside the one that computed most, with the bytes of their records".to_owned();
+    let detail = "processes beyond those with the most records, with the bytes of their records".to_owned();
     let kind = LossKind::UnlabelledPrograms;
     (count > 0).then_some(LossRow { kind, source: CollectorName::TENSOR_OPS.name(), count, bytes: Some(bytes), detail })
 }

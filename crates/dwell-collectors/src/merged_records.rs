@@ -10,10 +10,10 @@ use crate::raw_records::{RawRecords, frame_at};
 use crate::record_stream::StreamPaths;
 use crate::rings;
 
-/// Reads what the worker told and, beside it, what one program recorded: that with the most records.
+/// Reads what the worker told and, beside it, what programs recorded, each with its number.
 ///
-/// Streams of one ring are merged by the numbers of their records, rings by time. Every process has addresses of its own,
-/// so two programs that computed cannot share one trace.
+/// Streams of one ring are merged by the numbers of their records, rings by time. Number 0 is the worker and the program
+/// with the most records, which the worker's events are about.
 pub struct MergedRecords {
     rings: Vec<RingRecords>,
     /// Programs that are left out, and the bytes of their streams.
@@ -22,27 +22,29 @@ pub struct MergedRecords {
 }
 
 impl MergedRecords {
-    /// Opens the streams of a run.
-    pub fn open(run: &RunDir) -> Result<Self, StoreError> {
+    /// Opens the streams of a run; those of at most `most` programs are read.
+    pub fn open(run: &RunDir, most: usize) -> Result<Self, StoreError> {
         let programs = rings::program_streams(run);
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        let chosen = programs.iter().max_by_key(|path| size(path));
-        let left_out: Vec<u64> = programs.iter().filter(|path| Some(*path) != chosen).map(size).collect();
-        let mut rings = vec![RingRecords::open(&StreamPaths::of_worker(run))?];
-        if let Some(chosen) = chosen {
-            rings.push(RingRecords::open(&StreamPaths::single(chosen.clone()))?);
+        let mut by_size: Vec<&PathBuf> = programs.iter().collect();
+        by_size.sort_by_key(|path| std::cmp::Reverse(size(path)));
+        let (read, left_out) = by_size.split_at(by_size.len().min(most));
+        let mut rings = vec![RingRecords::open(&StreamPaths::of_worker(run), 0)?];
+        for (process, path) in (0..).zip(read) {
+            rings.push(RingRecords::open(&StreamPaths::single((*path).clone()), process)?);
         }
-        let left_out = (left_out.len() as u64, left_out.iter().sum());
+        let left_out = (left_out.len() as u64, left_out.iter().map(|path| size(path)).sum());
         Ok(Self { rings, left_out, has_news: false })
     }
 
-    /// The earliest record that is left.
-    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+    /// The earliest record that is left, with the number of its process.
+    pub fn next_frame(&mut self) -> Option<(u8, Frame<'_>)> {
         for ring in &mut self.rings {
             self.has_news |= ring.fill();
         }
         let earliest = self.rings.iter_mut().filter_map(|ring| Some((ring.next_time_ns()?, ring)));
-        earliest.min_by_key(|(time_ns, _)| *time_ns).and_then(|(_, ring)| ring.take())
+        let (_, ring) = earliest.min_by_key(|(time_ns, _)| *time_ns)?;
+        Some((ring.process, ring.take()?))
     }
 
     /// What part of the streams was read, if that has changed since it was last asked.
@@ -66,6 +68,7 @@ impl MergedRecords {
 
 /// The records of one ring, from all of its streams.
 struct RingRecords {
+    process: u8,
     streams: Vec<Stream>,
     next_sequence: u64,
     /// Records that no stream has.
@@ -73,9 +76,9 @@ struct RingRecords {
 }
 
 impl RingRecords {
-    fn open(paths: &StreamPaths) -> Result<Self, StoreError> {
+    fn open(paths: &StreamPaths, process: u8) -> Result<Self, StoreError> {
         let streams = paths.iter().map(Stream::open).collect::<Result<_, _>>()?;
-        Ok(Self { streams, next_sequence: 0, missing: 0 })
+        Ok(Self { process, streams, next_sequence: 0, missing: 0 })
     }
 
     /// Reads on where nothing is left of a batch; says whether it did.
@@ -164,7 +167,7 @@ mod tests {
     }
 
     fn read(path: &Path) -> (u64, u64) {
-        let mut ring = RingRecords::open(&StreamPaths::single(path.to_owned())).unwrap();
+        let mut ring = RingRecords::open(&StreamPaths::single(path.to_owned()), 0).unwrap();
         read_on(&mut ring);
         (ring.next_sequence, ring.missing())
     }
@@ -224,7 +227,7 @@ mod tests {
         let run = RunDir::create(dir.path(), "model", "run").unwrap();
         write(run.raw_stream(crate::ENGINE_STREAM), &[&[1, 2], &[5], &[9]]);
         write(run.raw_stream(crate::TENSOR_OPS_STREAM), &[&[0, 3], &[6]]);
-        let mut ring = RingRecords::open(&StreamPaths::of_worker(&run)).unwrap();
+        let mut ring = RingRecords::open(&StreamPaths::of_worker(&run), 0).unwrap();
         assert_eq!(read_on(&mut ring), [0, 1, 2, 3, 5, 6, 9]);
         assert_eq!((ring.next_sequence, ring.missing()), (10, 3), "4, 7 and 8 are in neither");
     }

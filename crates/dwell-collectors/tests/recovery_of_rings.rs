@@ -59,9 +59,9 @@ impl Run {
 
     /// Numbers of the records, in the order in which they are read, and how many are missing.
     fn read(&self) -> (Vec<u64>, u64) {
-        let mut merged = MergedRecords::open(&self.dir).unwrap();
+        let mut merged = MergedRecords::open(&self.dir, 1).unwrap();
         let mut sequences = Vec::new();
-        while let Some(frame) = merged.next_frame() {
+        while let Some((_, frame)) = merged.next_frame() {
             sequences.push(frame.sequence);
         }
         (sequences, merged.missing())

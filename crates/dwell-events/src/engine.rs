@@ -13,6 +13,9 @@ use crate::{Phase, choices};
 
 pub use crate::engines::{Ending, EngineKind, EngineProfile, ModelSource, Reach, RecorderAccess};
 
+/// Environment variable with a file that holds the job of a worker whose standard input belongs to another program.
+pub const JOB_FILE_VARIABLE: &str = "DWELL_JOB_FILE";
+
 /// Something that does a job. The worker process has one, chosen by [`Job::engine`].
 pub trait Engine {
     /// Does all of the job and tells the observer about it. An interruption is no error.
@@ -414,6 +417,13 @@ pub enum EngineEvent {
     MemoryReported {
         /// One entry per buffer.
         buffers: Vec<ReportedBuffer>,
+    },
+    /// A command that does its own work has ended, however it did.
+    ProgramEnded {
+        /// What it returned; none if a signal ended it.
+        exit_code: Option<i32>,
+        /// The signal that ended it.
+        exit_signal: Option<i32>,
     },
     /// The most memory that the process had resident at any time, told when its work is done.
     PeakMemory {

@@ -174,7 +174,9 @@ impl LossKind {
             LossKind::UnlabelledAccesses => {
                 "accesses that nothing could label were left out, as asked for; totals do not count them"
             }
-            LossKind::UnlabelledPrograms => "the trace is of the program that computed most; totals are lower bounds",
+            LossKind::UnlabelledPrograms => {
+                "the trace has the 64 processes with the most records; totals are lower bounds"
+            }
             LossKind::MissingAnswers => "the tokens table lacks these answers; the trace has their computations",
             LossKind::LostKvBatches => "blocks may be missing, and others may have ended earlier than their rows say",
             LossKind::UnmatchedKvEvents => "lives of these blocks are missing: their store was not seen",

@@ -156,10 +156,27 @@ pub struct ServerFacts {
     pub kv_bytes_per_token: Option<u64>,
     /// Whether its computations are recorded exactly; if not, why not.
     pub untraced_because: Option<String>,
+    /// What the program returned, where dwell waited for its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program, where dwell waited for its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<i32>,
     /// Whether the model was loaded before the first request of the run.
     pub was_loaded: Option<bool>,
     /// What else it said, by its own names.
     pub reported: BTreeMap<String, String>,
+}
+
+/// A process of an engine whose accesses are in the trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedProcess {
+    /// Its number in the run: bits 56 and above of every address of it in the tables.
+    pub process: u8,
+    /// Process id.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
 }
 
 impl ServerFacts {

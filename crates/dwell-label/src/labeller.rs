@@ -1,7 +1,10 @@
 //! Frames in, labelled rows out.
 
+use std::collections::BTreeSet;
+
 use dwell_events::LossKind;
 use dwell_events::engine::EngineEvent;
+use dwell_events::server::TracedProcess;
 use dwell_records::{Frame, Graph, Hello, Kind, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::Labelling;
@@ -9,19 +12,32 @@ use crate::ggml::{FileTensor, GraphLabeller, SOURCE};
 use crate::output::{Labelled, Output};
 use crate::rules::{RuleSet, UnknownPolicy, UnlabelledAccess};
 
+/// How the recorder of a process that dwell did not build says that it came there.
+const PRELOADED: &str = "preloaded";
+
 /// Turns the frames of one run into rows: the engine's events become the timeline, the recorder's graphs the accesses.
 pub struct Labeller {
     labelling: Labelling,
     graphs: GraphLabeller,
     hello: Option<Hello>,
-    /// Why the recorder left the process alone, or why its records cannot be read.
-    refused: Option<String>,
+    /// Processes whose records cannot be read.
+    refused: BTreeSet<u8>,
+    /// Why the recorder left the first of them alone, or why its records cannot be read.
+    refusal: Option<String>,
+    processes: Vec<TracedProcess>,
 }
 
 impl Labeller {
     /// A labeller for a model with these tensors in its file.
     pub fn new(file_tensors: &[FileTensor]) -> Self {
-        Self { labelling: Labelling::new(SOURCE), graphs: GraphLabeller::new(file_tensors), hello: None, refused: None }
+        Self {
+            labelling: Labelling::new(SOURCE),
+            graphs: GraphLabeller::new(file_tensors),
+            hello: None,
+            refused: BTreeSet::new(),
+            refusal: None,
+            processes: Vec::new(),
+        }
     }
 
     /// Asks rules about every access before it becomes a row: about those whose owner is not known, and, by rules that
@@ -36,13 +52,20 @@ impl Labeller {
         self.labelling.regions.unlabelled()
     }
 
-    /// Takes in one frame. A record that cannot be decoded is counted as lost and does not stop the rest.
+    /// Takes in one frame of the worker or of the first program that it drives.
     pub fn frame(&mut self, frame: &Frame<'_>, out: &mut Output) {
+        self.frame_of(0, frame, out);
+    }
+
+    /// Takes in one frame of a process, by its number in the run, which is less than
+    /// [`PROCESSES_MAX`](crate::PROCESSES_MAX). A record that cannot be decoded is counted as lost and does not stop the
+    /// rest.
+    pub fn frame_of(&mut self, process: u8, frame: &Frame<'_>, out: &mut Output) {
         self.labelling.timeline.time_passes(frame.time_ns);
-        if self.refused.is_some() && frame.kind != Kind::Engine as u16 {
+        if self.refused.contains(&process) && frame.kind != Kind::Engine as u16 {
             return;
         }
-        if !self.take_in(frame, out) {
+        if !self.take_in(process, frame, out) {
             let sequence = frame.sequence;
             self.labelling.loss.add(LossKind::UndecodableRecords, 1, Some(frame.payload.len() as u64), || {
                 format!("first at record {sequence}")
@@ -51,32 +74,45 @@ impl Labeller {
     }
 
     /// False if the record cannot be decoded.
-    fn take_in(&mut self, frame: &Frame<'_>, out: &mut Output) -> bool {
+    fn take_in(&mut self, process: u8, frame: &Frame<'_>, out: &mut Output) -> bool {
         let (labelling, graphs) = (&mut self.labelling, &mut self.graphs);
         match Kind::from_number(frame.kind) {
-            Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello(hello)).is_ok(),
-            Some(Kind::Graph) => Graph::decode(frame.payload).map(|graph| graphs.graph(&graph, labelling, out)).is_ok(),
-            Some(Kind::Step) => Step::decode(frame.payload).is_ok_and(|step| graphs.step(&step, labelling, out)),
+            Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello(process, hello)).is_ok(),
+            Some(Kind::Graph) => {
+                labelling.timeline.computations_begin(frame.time_ns);
+                Graph::decode(frame.payload).map(|graph| graphs.graph(process, graph, labelling, out)).is_ok()
+            }
+            Some(Kind::Step) => {
+                Step::decode(frame.payload).is_ok_and(|step| graphs.step(process, &step, labelling, out))
+            }
             Some(Kind::WeightPlaced) => WeightPlaced::decode(frame.payload)
-                .map(|weight| graphs.weight(&weight, frame.time_ns, labelling, out))
+                .map(|weight| graphs.weight(process, weight, frame.time_ns, labelling, out))
                 .is_ok(),
             Some(Kind::Engine) => {
                 serde_json::from_slice(frame.payload).map(|event| self.engine(event, frame.time_ns, out)).is_ok()
             }
             Some(Kind::Refusal) => {
-                Refusal::decode(frame.payload).map(|refusal| self.refused = Some(refusal.reason)).is_ok()
+                Refusal::decode(frame.payload).map(|refusal| self.refuse(process, refusal.reason)).is_ok()
             }
             None => false,
         }
     }
 
-    fn hello(&mut self, hello: Hello) {
+    fn hello(&mut self, process: u8, hello: Hello) {
         if hello.wire_version != WIRE_VERSION {
             let found = hello.wire_version;
-            self.refused =
-                Some(format!("the records have version {found}, and this reader knows version {WIRE_VERSION}"));
+            let reason = format!("the records have version {found}, and this reader knows version {WIRE_VERSION}");
+            self.refuse(process, reason);
+        }
+        if hello.way_in == PRELOADED {
+            self.processes.push(TracedProcess { process, pid: hello.pid, program: hello.program.clone() });
         }
         self.hello = Some(hello);
+    }
+
+    fn refuse(&mut self, process: u8, reason: String) {
+        self.refused.insert(process);
+        self.refusal.get_or_insert(reason);
     }
 
     fn engine(&mut self, event: EngineEvent, time_ns: u64, out: &mut Output) {
@@ -91,7 +127,7 @@ impl Labeller {
         self.graphs.finish(out);
         let end = self.labelling.finish(out);
         let mut outcome = end.timeline.outcome;
-        outcome.refused = self.refused;
+        outcome.refused = self.refusal;
         Labelled {
             regions: end.regions,
             decoded_tokens: end.timeline.decoded_tokens,
@@ -101,6 +137,7 @@ impl Labeller {
             hello: self.hello,
             graphs,
             steps,
+            processes: self.processes,
         }
     }
 }

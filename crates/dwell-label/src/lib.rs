@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address_space;
 pub mod ggml;
 mod labeller;
 mod labelling;
@@ -26,6 +27,7 @@ pub mod regions;
 pub mod rules;
 pub mod timeline;
 
+pub use address_space::PROCESSES_MAX;
 pub use ggml::FileTensor;
 pub use labeller::Labeller;
 pub use labelling::{Labelling, LabellingEnd};

@@ -6,7 +6,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::TraceBuilder;
-use dwell_events::server::{ReportedBuffer, ServerFacts};
+use dwell_events::server::{ReportedBuffer, ServerFacts, TracedProcess};
 use dwell_events::{PhaseSpan, RequestSpan};
 use dwell_records::Hello;
 
@@ -86,4 +86,6 @@ pub struct Labelled {
     pub graphs: u64,
     /// Computations of them.
     pub steps: u64,
+    /// Processes into which the recorder was loaded, in the order in which they began to compute.
+    pub processes: Vec<TracedProcess>,
 }

@@ -8,7 +8,7 @@ use dwell_analysis::validity::{Validity, ValidityClass};
 use dwell_events::engine::{LoadedModel, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, SensorSummary};
 use dwell_events::kv_blocks::KvBlocksReport;
-use dwell_events::server::{ServerFacts, StartKind};
+use dwell_events::server::{ServerFacts, StartKind, TracedProcess};
 use dwell_events::{ClockAnchor, PhaseSpan, RequestSpan, RunKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,9 @@ pub struct RunMetadata {
     pub quality: Option<Quality>,
     /// How tables and figures were made.
     pub build: Option<BuildOptions>,
+    /// Processes of the engine whose accesses are in the trace; none for the embedded one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<TracedProcess>,
     /// Distinct graphs.
     pub graphs: u64,
     /// Computations of graphs.
@@ -182,6 +185,7 @@ impl Default for RunMetadata {
             validity: None,
             quality: None,
             build: None,
+            processes: Vec::new(),
             graphs: 0,
             graph_computations: 0,
             failure: None,

@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use dwell_ggml::abi::Tensor;
 use dwell_ggml::{Recorder, RecorderOptions};
@@ -27,10 +27,36 @@ use originals::{AbortCallback, Originals};
 static PROGRAM_CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static PROGRAM_CALLBACK_DATA: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The recorder of this process, null before its first graph or weight. What it points to is never freed.
+static RECORDER: AtomicPtr<Option<Recorder>> = AtomicPtr::new(std::ptr::null_mut());
+
 /// The recorder, started by the first graph or weight; `None` if this process is not to be recorded.
 fn recorder() -> Option<&'static Recorder> {
-    static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
-    RECORDER.get_or_init(|| catch_unwind(start_recorder).ok().flatten()).as_ref()
+    static STARTING: Mutex<()> = Mutex::new(());
+    let mut started = RECORDER.load(Ordering::Acquire);
+    if started.is_null() {
+        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        started = RECORDER.load(Ordering::Acquire);
+        if started.is_null() {
+            started = Box::into_raw(Box::new(catch_unwind(start_recorder).ok().flatten()));
+            RECORDER.store(started, Ordering::Release);
+            forget_in_children();
+        }
+    }
+    // SAFETY: only the lines above store here, and what they store is never freed.
+    unsafe { (*started).as_ref() }
+}
+
+/// A child that is forked has the parent's ring mapped, and must not write into it: it starts a recorder of its own.
+fn forget_in_children() {
+    static ONCE: Once = Once::new();
+    unsafe extern "C" fn forget() {
+        RECORDER.store(std::ptr::null_mut(), Ordering::Release);
+    }
+    // SAFETY: the function stores to an atomic, which may be done between fork and exec.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forget));
+    });
 }
 
 fn start_recorder() -> Option<Recorder> {

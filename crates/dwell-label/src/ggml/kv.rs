@@ -19,7 +19,8 @@ const SEQUENCES_MAX: i32 = 64;
 /// More than any real cache has; a damaged record may claim any number.
 const CELLS_MAX: u64 = 1 << 26;
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
-const ADDRESS_MAX: u64 = 1 << 57;
+/// With the number of a process above it.
+const ADDRESS_MAX: u64 = 1 << 62;
 
 /// One place of a cache tensor.
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,7 @@ use dwell_records::names::layer_of;
 use dwell_records::{Graph, Placement, Step, WeightPlaced};
 
 use crate::Labelling;
+use crate::address_space::{move_graph, move_weight};
 use crate::loss_count::LossCount;
 use crate::output::Output;
 use crate::regions::RegionPlace;
@@ -47,13 +48,14 @@ pub struct FileTensor {
     pub file_offset: u64,
 }
 
-/// What the recorder of one process saw, as accesses.
+/// What the recorder saw in the processes of a run, as accesses.
 ///
 /// Time, step and token of each come from the timeline of the [`Labelling`]; regions and rows go to it.
 pub struct GraphLabeller {
     file_offsets: HashMap<String, u64>,
     kv: KvCaches,
-    graphs: HashMap<u32, CompiledGraph>,
+    /// By process and number.
+    graphs: HashMap<(u8, u32), CompiledGraph>,
     /// Regions of weights that are in place, whatever rules call the access that put them there.
     placed: HashSet<u32>,
     graph_count: u64,
@@ -79,9 +81,10 @@ impl GraphLabeller {
     }
 
     /// A graph was seen for the first time.
-    pub fn graph(&mut self, graph: &Graph, labelling: &mut Labelling, out: &mut Output) {
+    pub fn graph(&mut self, process: u8, mut graph: Graph, labelling: &mut Labelling, out: &mut Output) {
         self.graph_count += 1;
-        let compiled = compile(graph, &mut labelling.regions, &mut self.kv);
+        move_graph(process, &mut graph);
+        let compiled = compile(&graph, &mut labelling.regions, &mut self.kv);
         if compiled.has_foreign_memory {
             labelling.loss.add(LossKind::ForeignDevice, 1, None, || {
                 let names = graph.buffers.iter().filter(|buffer| !buffer.is_host).map(|buffer| buffer.name.as_str());
@@ -89,16 +92,24 @@ impl GraphLabeller {
             });
         }
         self.store_unplaced_weights(&compiled, labelling, out);
-        self.graphs.insert(graph.id, compiled);
+        self.graphs.insert((process, graph.id), compiled);
         // The recorder forgets graphs long before it has stored this many more; it names them anew if they come back.
         if let Some(oldest) = graph.id.checked_sub(GRAPHS_KEPT) {
-            self.graphs.retain(|&id, _| id > oldest);
+            self.graphs.retain(|&(owner, id), _| owner != process || id > oldest);
         }
         labelling.timeline.set_kv_bytes(self.kv.live_bytes());
     }
 
     /// A weight tensor got its memory.
-    pub fn weight(&mut self, weight: &WeightPlaced, time_ns: u64, labelling: &mut Labelling, out: &mut Output) {
+    pub fn weight(
+        &mut self,
+        process: u8,
+        mut weight: WeightPlaced,
+        time_ns: u64,
+        labelling: &mut Labelling,
+        out: &mut Output,
+    ) {
+        move_weight(process, &mut weight);
         let label = labelling.regions.declare(&RegionPlace {
             region_type: RegionType::Weight,
             tensor: &weight.name,
@@ -120,8 +131,8 @@ impl GraphLabeller {
     }
 
     /// Expands one computation. False if its graph is not known.
-    pub fn step(&mut self, step: &Step, labelling: &mut Labelling, out: &mut Output) -> bool {
-        let Some(graph) = self.graphs.get(&step.graph) else { return false };
+    pub fn step(&mut self, process: u8, step: &Step, labelling: &mut Labelling, out: &mut Output) -> bool {
+        let Some(graph) = self.graphs.get(&(process, step.graph)) else { return false };
         self.step_count += 1;
         let captures = decode_captures(graph, step);
         let integers = |capture: Option<usize>| {
@@ -129,7 +140,7 @@ impl GraphLabeller {
         };
         let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
         let tokens = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
-        let computation = labelling.timeline.computes(ids.as_deref(), positions.as_deref(), tokens);
+        let computation = labelling.timeline.computes(process, ids.as_deref(), positions.as_deref(), tokens);
         count_unseen(&mut labelling.loss, graph, step);
         let mut expansion = Expansion {
             regions: &mut labelling.regions,
@@ -139,7 +150,7 @@ impl GraphLabeller {
             out,
         };
         expansion.run(graph, step, &captures);
-        labelling.timeline.computed(computation.step, self.kv.live_bytes());
+        labelling.timeline.computed(process, computation.step, self.kv.live_bytes());
         true
     }
 

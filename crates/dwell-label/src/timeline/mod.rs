@@ -9,6 +9,8 @@ mod pending_tokens;
 mod token_log;
 mod unreported_steps;
 
+use std::collections::BTreeMap;
+
 use dwell_events::engine::{BatchToken, EngineEvent};
 use dwell_events::server::RequestTimings;
 use dwell_events::{LossKind, Phase, PhaseSpan, RequestSpan};
@@ -18,6 +20,9 @@ use crate::output::{Outcome, Output, ServerFigure};
 use pending_tokens::PendingTokens;
 use token_log::{GeneratedToken, TokenLog};
 use unreported_steps::UnreportedSteps;
+
+/// The process that the engine's events are about.
+const DRIVEN: u8 = 0;
 
 /// Where in a run an access belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,15 +78,27 @@ pub struct Timeline {
     batch_step: Option<u32>,
     /// What holds while that batch is computed.
     batch_moment: Option<Moment>,
-    unreported: UnreportedSteps,
+    /// By process.
+    unreported: BTreeMap<u8, UnreportedSteps>,
     kv_bytes: Option<u64>,
+    first_time_ns: Option<u64>,
     last_time_ns: u64,
 }
 
 impl Timeline {
     /// Something happened at this time. To be told of every record of a source, since the last one ends the last phase.
     pub fn time_passes(&mut self, time_ns: u64) {
+        self.first_time_ns.get_or_insert(time_ns);
         self.last_time_ns = self.last_time_ns.max(time_ns);
+    }
+
+    /// A source has seen what will be computed. An engine that reports no phases has loaded until then, and generates from
+    /// then on.
+    pub fn computations_begin(&mut self, time_ns: u64) {
+        if self.phases.is_empty() {
+            self.phase_begins(Phase::WeightLoad, self.first_time_ns.unwrap_or(time_ns));
+            self.phase_begins(Phase::Generation, time_ns);
+        }
     }
 
     /// The KV cache holds this many bytes from now on, as the source of accesses knows. Tokens are listed with it.
@@ -112,6 +129,10 @@ impl Timeline {
             EngineEvent::Stopped { sequence, reason } => self.outcome.stops.push((sequence, reason)),
             EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns } => {
                 self.outcome.finished = Some((prompt_tokens, prompt_ns, generated_tokens, decode_ns));
+            }
+            EngineEvent::ProgramEnded { exit_code, exit_signal } => {
+                let server = self.outcome.server.get_or_insert_default();
+                (server.exit_code, server.exit_signal) = (exit_code, exit_signal);
             }
             EngineEvent::PeakMemory { rss_bytes } => self.outcome.peak_rss_bytes = Some(rss_bytes),
             EngineEvent::Failed { message, hints } => self.outcome.failed = Some((message, hints)),
@@ -149,11 +170,17 @@ impl Timeline {
         self.last_time_ns
     }
 
-    /// A computation of so many tokens was seen, with their ids and positions as far as its inputs show them. It is
+    /// A computation of so many tokens was seen in a process, with their ids and positions as far as its inputs show them. It is
     /// matched with the batch that the engine reported, or numbered if the engine reports none.
     ///
     /// [`Timeline::computed`] is to be called when its effects on the KV cache are known.
-    pub fn computes(&mut self, ids: Option<&[i64]>, positions: Option<&[i64]>, tokens: usize) -> Computation {
+    pub fn computes(
+        &mut self,
+        process: u8,
+        ids: Option<&[i64]>,
+        positions: Option<&[i64]>,
+        tokens: usize,
+    ) -> Computation {
         let places = self.pending.take(ids, positions, tokens);
         let context_tokens = context_tokens(places.iter().filter_map(|place| place.position));
         let token_index = match &places[..] {
@@ -162,7 +189,7 @@ impl Timeline {
         };
         let step = self.batch_step.unwrap_or_else(|| {
             let positions: Vec<_> = places.iter().map(|place| place.position).collect();
-            self.unreported.number(&positions)
+            self.unreported.entry(process).or_default().number(&positions)
         });
         let moment = Moment {
             // A program that reports no phases computes, and nothing else is known of it.
@@ -175,9 +202,9 @@ impl Timeline {
     }
 
     /// A computation is done, and the cache holds so many bytes now.
-    pub fn computed(&mut self, step: u32, live_kv_bytes: u64) {
+    pub fn computed(&mut self, process: u8, step: u32, live_kv_bytes: u64) {
         self.set_kv_bytes(live_kv_bytes);
-        self.unreported.computed(step, live_kv_bytes);
+        self.unreported.entry(process).or_default().computed(step, live_kv_bytes);
     }
 
     /// Ends the last phase and hands out the tokens that are left.
@@ -209,14 +236,14 @@ impl Timeline {
     }
 
     fn request_begins(&mut self, sequence: i32, time_ns: u64) {
-        self.unreported.request_begins();
+        self.unreported.entry(DRIVEN).or_default().request_begins();
         let timings = RequestTimings::default();
         let span = RequestSpan { sequence, begin_ns: time_ns, first_token_ns: None, end_ns: None, timings };
         self.outcome.requests.push(span);
     }
 
     fn request_ends(&mut self, sequence: i32, timings: RequestTimings, time_ns: u64, loss: &mut LossCount) {
-        self.unreported.request_ends();
+        self.unreported.entry(DRIVEN).or_default().request_ends();
         let Some(request) = self.open_request(sequence) else { return };
         (request.end_ns, request.timings) = (Some(time_ns), timings);
         // An answer of one token may be the end alone, which no server sends.
@@ -243,8 +270,8 @@ impl Timeline {
         if self.batch_step.is_some() || self.kv_bytes.is_none() {
             return (told, self.kv_bytes);
         }
-        let kv_bytes = self.unreported.kv_bytes_after(told).or(self.kv_bytes);
-        (self.unreported.step_in_run(told), kv_bytes)
+        let Some(unreported) = self.unreported.get(&DRIVEN) else { return (told, self.kv_bytes) };
+        (unreported.step_in_run(told), unreported.kv_bytes_after(told).or(self.kv_bytes))
     }
 }
 
