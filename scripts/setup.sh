@@ -178,3 +178,9 @@ make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, ab
 { make_venv venv-kv crates/dwell-kv-events/tests/publisher/requirements.txt 'what the publishers of vLLM and SGLang import' &&
     "$root/scripts/fetch-kv-publishers.sh" "$cache/kv-publishers"; } ||
     say "goes on without the publishers of vLLM and SGLang; the tests that receive from them will be skipped"
+
+# Programs that dwell knows nothing about, for the tests of `dwell trace`.
+"$root/scripts/fetch-node-llama-cpp.sh" "$cache/node-llama-cpp" ||
+    say "goes on without node-llama-cpp; the test that traces it will be skipped"
+"$root/scripts/fetch-llama-cpp-python.sh" "$cache/venv-llama-cpp" ||
+    say "goes on without llama-cpp-python; the tests that trace it will be skipped"

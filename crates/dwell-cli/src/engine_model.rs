@@ -34,7 +34,7 @@ impl EngineModel {
                 None if is_joined || name.is_some() => Ok(Self::of_server(args.engine, name)),
                 given => Self::of_file(given, name),
             },
-            ModelSource::Server => match given {
+            ModelSource::Own => match given {
                 Some(path) if is_file_like(path) => Self::of_file(Some(path), name),
                 given => Ok(Self::of_server(args.engine, name.or(given.and_then(text_of)))),
             },

@@ -1,14 +1,19 @@
-//! What Ctrl-C and SIGTERM do to `dwell run` and `dwell capture`.
+//! What Ctrl-C and SIGTERM do to `dwell run`, `dwell trace` and `dwell capture`.
 //!
 //! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
 //! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
+//!
+//! A traced command is the user's: the first signal is for the command, which may end by it or not, and dwell waits.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -21,6 +26,10 @@ enum Stage {
     #[default]
     Preparing,
     Recording(PathBuf),
+    Tracing {
+        run: PathBuf,
+        command: Traced,
+    },
     Building {
         run: PathBuf,
         was_interrupted: bool,
@@ -29,6 +38,17 @@ enum Stage {
     Experiment(String),
     /// With what to do about the stream.
     Capturing(Vec<String>),
+}
+
+/// A traced command, and the first signal, which is for it.
+#[derive(Clone, Copy, Default)]
+struct Traced {
+    /// Its process, while it runs.
+    pid: Option<u32>,
+    /// The signal, as long as there is no process to give it to.
+    waiting: Option<i32>,
+    /// Whether the first signal has come.
+    is_signalled: bool,
 }
 
 /// Listens for signals from its making on.
@@ -44,7 +64,7 @@ impl Interruption {
         let interruption = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("setting the signal handler")?;
         let listener = interruption.clone();
-        let listen = move || signals.forever().for_each(|_| listener.on_signal());
+        let listen = move || signals.forever().for_each(|signal| listener.on_signal(signal));
         thread::Builder::new().name("dwell-signals".to_owned()).spawn(listen).context("starting the signal thread")?;
         Ok(interruption)
     }
@@ -57,6 +77,44 @@ impl Interruption {
     /// From now on the first signal ends the worker.
     pub(crate) fn recording_begins(&self, run: &Path) {
         self.enter(Stage::Recording(run.to_owned()));
+    }
+
+    /// From now on, while a command runs, the first signal is for the command.
+    pub(crate) fn tracing_begins(&self, run: &Path) {
+        self.enter(Stage::Tracing { run: run.to_owned(), command: Traced::default() });
+    }
+
+    /// The traced command runs in this process.
+    pub(crate) fn command_runs(&self, pid: u32) {
+        self.with_command(|command| {
+            command.pid = Some(pid);
+            command.waiting.take().into_iter().for_each(|signal| pass_on(signal, pid));
+        });
+    }
+
+    /// The traced command has ended; its process id may belong to another process soon.
+    pub(crate) fn command_ended(&self) {
+        self.with_command(|command| command.pid = None);
+    }
+
+    /// Changes what is known of the traced command, if there is one.
+    fn with_command(&self, change: impl FnOnce(&mut Traced)) {
+        if let Stage::Tracing { command, .. } = &mut *self.stage.lock().unwrap_or_else(PoisonError::into_inner) {
+            change(command);
+        }
+    }
+
+    /// Leaves a signal to the traced command, if there is one and it is the first.
+    fn is_for_the_command(&self, signal: i32) -> bool {
+        let mut is_first = false;
+        self.with_command(|command| {
+            is_first = !std::mem::replace(&mut command.is_signalled, true);
+            match command.pid.filter(|_| is_first) {
+                Some(pid) => pass_on(signal, pid),
+                None => command.waiting = Some(signal),
+            }
+        });
+        is_first
     }
 
     /// From now on any signal ends dwell, but for the one that ended the recording.
@@ -78,9 +136,12 @@ impl Interruption {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
 
-    fn on_signal(&self) {
+    fn on_signal(&self, signal: i32) {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let failure = Failure::new("ended by the user");
+        if self.is_for_the_command(signal) {
+            return;
+        }
         let is_first = !self.is_requested.swap(true, Ordering::Relaxed);
         let failure = match stage {
             Stage::Recording(_) | Stage::Capturing(_) if is_first => return,
@@ -89,7 +150,7 @@ impl Interruption {
             }
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
-            Stage::Recording(run) | Stage::Building { run, .. } => {
+            Stage::Recording(run) | Stage::Tracing { run, .. } | Stage::Building { run, .. } => {
                 failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
             }
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
@@ -99,4 +160,22 @@ impl Interruption {
         print_failure(&failure);
         std::process::exit(EXIT_NOT_DONE.into());
     }
+}
+
+/// Gives a signal to a command. A terminal has given it Ctrl-C already, and a second one may mean something else to it.
+fn pass_on(signal: i32, pid: u32) {
+    if signal == SIGINT && is_from_the_terminal() {
+        return;
+    }
+    let target = Pid::from_raw(pid.cast_signed()).zip(Signal::from_named_raw(signal));
+    if let Some((pid, signal)) = target {
+        // It may have ended just now.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Whether this process is in the foreground of a terminal, whose Ctrl-C goes to all its processes.
+fn is_from_the_terminal() -> bool {
+    let terminal = File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|foreground| foreground == getpgrp()))
 }

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Trace(args) => commands::trace::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Validate(args) => commands::validate::run(&args),

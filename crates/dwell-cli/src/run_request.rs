@@ -10,7 +10,7 @@ use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
 use dwell_gguf::GgufFile;
 use dwell_metadata::{BuildOptions, Collectors, RunRequest};
 
-use crate::args::{AutoSwitch, GenerationArgs, RunArgs};
+use crate::args::{AutoSwitch, GenerationArgs, MetricsArgs, RunArgs, ServerArgs, WatchingArgs};
 use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
 
@@ -41,19 +41,28 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
 
 /// The request for these actions on a model.
 pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel) -> RunRequest {
+    let job =
+        Job { engine: args.engine, server: server_options(args, model), options: run_options(args, model), actions };
+    let collectors = collectors(&args.watching, Some(&args.server));
+    watched_job(job, model.id.clone(), collectors, &args.watching, &args.metrics)
+}
+
+/// The request for a job that is watched so.
+pub(crate) fn watched_job(
+    job: Job,
+    model_id: String,
+    collectors: Collectors,
+    watching: &WatchingArgs,
+    metrics: &MetricsArgs,
+) -> RunRequest {
     RunRequest {
-        job: Job {
-            engine: args.engine,
-            server: server_options(args, model),
-            options: run_options(args, model),
-            actions,
-        },
-        model_id: model.id.clone(),
-        collectors: collectors(args),
-        baseline_ms: (args.baseline_secs * 1000.0) as u64,
-        sensor_interval_ms: args.sensor_interval_ms,
+        job,
+        model_id,
+        collectors,
+        baseline_ms: (watching.baseline_secs * 1000.0) as u64,
+        sensor_interval_ms: watching.sensor_interval_ms,
         command_line: command_line(),
-        build: BuildOptions { analysis: args.metrics.options(), ..BuildOptions::default() },
+        build: BuildOptions { analysis: metrics.options(), ..BuildOptions::default() },
         experiment: None,
         fallbacks: Vec::new(),
         untraced: None,
@@ -61,17 +70,20 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel)
 }
 
 /// The collectors that are chosen; the address of a publisher chooses the one that listens to it.
-fn collectors(args: &RunArgs) -> Collectors {
-    let server = &args.server;
-    let kv_events = server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
+pub(crate) fn collectors(watching: &WatchingArgs, server: Option<&ServerArgs>) -> Collectors {
+    let kv_events = server.and_then(kv_events);
+    let mut names = watching.collect.clone();
+    names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
+    chosen(&names, &Wanted { sample_interval_ms: watching.sample_interval_ms, kv_events: kv_events.as_ref() })
+}
+
+fn kv_events(server: &ServerArgs) -> Option<KvEventsOptions> {
+    server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
         endpoint: endpoint.clone(),
         replay_endpoint: server.kv_events_replay.clone(),
         topic: server.kv_events_topic.clone(),
         keeps_token_ids: server.keep_token_ids,
-    });
-    let mut names = args.collect.clone();
-    names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
-    chosen(&names, &Wanted { sample_interval_ms: args.sample_interval_ms, kv_events: kv_events.as_ref() })
+    })
 }
 
 /// As it was typed.
@@ -88,18 +100,24 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
         ));
         return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
     }
-    if !(0.0..=MOST_BASELINE_SECS).contains(&args.baseline_secs) {
-        let found = args.baseline_secs;
+    check_watching(&args.watching, args.server.kv_events.is_some())?;
+    check_temperature(&args.generation)
+}
+
+/// Refuses ways of watching that are none.
+pub(crate) fn check_watching(args: &WatchingArgs, has_publisher: bool) -> Result<(), Failure> {
+    let found = args.baseline_secs;
+    if !(0.0..=MOST_BASELINE_SECS).contains(&found) {
         let failure = Failure::new(format!(
             "checking the options: baseline-secs is {found}, 0 to {MOST_BASELINE_SECS} are possible"
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
-    if args.collect.contains(&CollectorName::KV_EVENTS) && args.server.kv_events.is_none() {
+    if args.collect.contains(&CollectorName::KV_EVENTS) && !has_publisher {
         let failure = Failure::new("checking the options: the collector kv_events without the address of a publisher");
         return Err(failure.hint("--kv-events tcp://127.0.0.1:5557"));
     }
-    check_temperature(&args.generation)
+    Ok(())
 }
 
 /// The job is sent as JSON, which has no other numbers than finite ones.
@@ -194,7 +212,7 @@ fn run_options(args: &RunArgs, model: &EngineModel) -> EngineOptions {
         parallel: args.parallel,
         kv_unified: args.kv_unified,
         context_shift: args.context_shift,
-        time_resolution: args.time_resolution,
+        time_resolution: args.watching.time_resolution,
         ..engine_options(&args.generation, &model.path, model.file.as_ref())
     }
 }

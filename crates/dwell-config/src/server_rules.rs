@@ -33,7 +33,7 @@ impl Rules<'_, '_> {
             ModelSource::File => false,
             ModelSource::FileUnlessJoined => is_joined,
             ModelSource::FileOrName => has(self, "server.model_name"),
-            ModelSource::Server => true,
+            ModelSource::Own => true,
         };
         let found = match (has(self, "path"), has(self, "name")) {
             (true, true) => "both path and name",
@@ -45,7 +45,7 @@ impl Rules<'_, '_> {
                 &format!("one of them, or server.model_name: a GGUF file, or a model that {} has", profile.title)
             }
             ModelSource::FileUnlessJoined => "one of them, or server.url: a GGUF file, or a server that has the model",
-            ModelSource::File | ModelSource::Server => {
+            ModelSource::File | ModelSource::Own => {
                 "one of them: a GGUF file, or a model that `dwell model pull` knows"
             }
         };

@@ -116,6 +116,8 @@ struct Progress {
     was_cut: bool,
     /// Whether the engine said that its work is done.
     has_finished: bool,
+    /// Whether a command that does its own work has ended.
+    has_program_ended: bool,
     /// Message and hints of a failure.
     failure: Option<(String, Vec<String>)>,
 }
@@ -131,6 +133,7 @@ impl Progress {
                 self.has_finished = true;
                 self.was_cut |= !self.has_loaded;
             }
+            EngineEvent::ProgramEnded { .. } => self.has_program_ended = true,
             EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
             _ => {}
         }
@@ -143,7 +146,7 @@ impl Progress {
 
     /// Whether an interruption cost anything: one that came after all was done did not.
     fn is_cut_short(&self, was_interrupted: bool) -> bool {
-        self.was_cut || was_interrupted && !self.has_finished
+        self.was_cut || was_interrupted && !self.has_finished && !self.has_program_ended
     }
 }
 
@@ -196,7 +199,8 @@ impl Session<'_> {
     /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
     /// computed is a run, marked as partial.
     fn judge(&mut self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), RecordError> {
-        if self.progress.has_computed {
+        // A command that computed nothing has used memory all the same.
+        if self.progress.has_computed || self.progress.has_program_ended {
             return Ok(());
         }
         if let Some((message, hints)) = self.progress.failure.take() {

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 
 use dwell_capture::CaptureJob;
-use dwell_events::engine::Job;
+use dwell_events::engine::{JOB_FILE_VARIABLE, Job};
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -49,6 +50,8 @@ pub(crate) struct WorkerProcess {
     status: Option<ExitStatus>,
     /// Why it had to be ended, if it had.
     ended_because: Option<String>,
+    /// The job, where the worker does not read it from its standard input.
+    _job_file: Option<File>,
 }
 
 impl WorkerProcess {
@@ -57,6 +60,9 @@ impl WorkerProcess {
         let mut command = worker_command("worker")?;
         command.env(RING_DIR_VARIABLE, raw_dir).stdout(Stdio::null());
         command.envs(environment.iter().map(|(name, value)| (name, value)));
+        if !job.engine.profile().takes_prompts {
+            return Self::spawn_with_terminal(command, job);
+        }
         let log_path = raw_dir.join(WORKER_LOG_NAME);
         let make_log = || File::options().read(true).write(true).create(true).truncate(true).open(log_path);
         Self::spawn(command, job, make_log)
@@ -86,7 +92,26 @@ impl WorkerProcess {
             .stderr(stderr.map_err(spawn_error)?);
         let mut child = command.spawn().map_err(spawn_error)?;
         give_job(&mut child, job);
-        Ok(Self { child, log, status: None, ended_because: None })
+        Ok(Self { child, log, status: None, ended_because: None, _job_file: None })
+    }
+
+    /// Starts a worker whose standard input, output and error are those of the command that it runs.
+    ///
+    /// The job is in a file without a name, which the worker opens by way of this process: command lines may hold keys, and
+    /// are not to be found on the disk.
+    fn spawn_with_terminal(mut command: Command, job: &Job) -> Result<Self, RecordError> {
+        let spawn_error = |source| RecordError::Spawn { source };
+        let mut file = tempfile::tempfile().map_err(spawn_error)?;
+        file.write_all(&job_text(job)).map_err(spawn_error)?;
+        let own_pid = std::process::id();
+        command
+            .env(OBSERVER_PID_VARIABLE, own_pid.to_string())
+            .env(JOB_FILE_VARIABLE, format!("/proc/{own_pid}/fd/{}", file.as_raw_fd()))
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        let child = command.spawn().map_err(spawn_error)?;
+        Ok(Self { child, log: None, status: None, ended_because: None, _job_file: Some(file) })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -186,11 +211,15 @@ fn is_log_shown() -> bool {
 
 /// Writes the job on a thread of its own: a worker that does not read a long one must not hold up the observer.
 fn give_job(child: &mut Child, job: &impl Serialize) {
-    let text = serde_json::to_vec(job).expect("a job has no maps with keys other than text");
+    let text = job_text(job);
     if let Some(mut stdin) = child.stdin.take() {
         // A worker that died already is found by its exit status.
         thread::spawn(move || stdin.write_all(&text));
     }
+}
+
+fn job_text(job: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(job).expect("a job has no maps with keys other than text")
 }
 
 fn signal_name(signal: i32) -> String {

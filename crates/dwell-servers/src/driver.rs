@@ -19,7 +19,7 @@ use crate::llama_cli::LlamaCli;
 use crate::llama_server::LlamaServer;
 use crate::ollama::OllamaRuntime;
 use crate::openai::{Extras, OpenAiRuntime};
-use crate::{Interruption, ServerError, ServerPlace, sglang, vllm};
+use crate::{Interruption, ServerError, ServerPlace, command, sglang, vllm};
 
 use session::Session;
 
@@ -87,7 +87,7 @@ fn relay(events: &Receiver<EngineEvent>, observer: &mut dyn JobObserver, interru
 
 /// Does a job with the driver of its engine. Besides the list of profiles, this is the one list of engines.
 fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interruption) -> Result<(), ServerError> {
-    let ask = |runtime: Box<dyn Runtime>| Session::new(job, runtime, teller, interruption.clone()).run();
+    let ask = |runtime: Box<dyn Runtime>| Session::new(job, runtime, teller.clone(), interruption.clone()).run();
     let interruption = interruption.clone();
     match job.engine {
         EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
@@ -96,6 +96,7 @@ fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interrup
         EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, vllm::EXTRAS, interruption)?)),
         EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, sglang::EXTRAS, interruption)?)),
         EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
+        EngineKind::Command => command::run(job, place, &teller),
         EngineKind::LlamaCpp => Err(ServerError::Embedded),
     }
 }

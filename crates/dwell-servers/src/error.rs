@@ -1,7 +1,7 @@
 //! Why a runtime could not be started, reached or asked.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
 use dwell_events::engine::{EngineFailure, EngineKind};
@@ -234,8 +234,8 @@ impl Hint for ServerError {
             ServerError::ModelNotFound { engine, name, listed, .. } => missing_model_hints(*engine, name, listed),
             ServerError::NotOffered { .. } => hint("use an engine that can: --engine llama_server"),
             ServerError::NoProgram { engine, .. } => no_program_hints(*engine),
-            ServerError::NotAProgram { .. } | ServerError::Spawn { .. } => {
-                hint("give the place of the program: --program PATH")
+            ServerError::NotAProgram { engine, program, .. } | ServerError::Spawn { engine, program, .. } => {
+                not_a_program_hints(*engine, program)
             }
             ServerError::NotReady { .. } => hint("give it more time: --ready-secs SECONDS"),
             ServerError::ProcessHidden { .. } => hint("name the process: --server-pid PID"),
@@ -258,6 +258,15 @@ fn no_program_hints(engine: EngineKind) -> Vec<String> {
     let join =
         engine.profile().port.map(|port| format!("or join a server that runs already: --url http://127.0.0.1:{port}"));
     std::iter::once("give its place: --program PATH".to_owned()).chain(join).collect()
+}
+
+fn not_a_program_hints(engine: EngineKind, program: &Path) -> Vec<String> {
+    vec![match engine.profile().takes_prompts {
+        true => "give the place of the program: --program PATH".to_owned(),
+        false => {
+            format!("see whether it is there, and may be executed: ls -l \"$(command -v '{}')\"", program.display())
+        }
+    }]
 }
 
 fn missing_model_hints(engine: EngineKind, name: &str, listed: &[String]) -> Vec<String> {

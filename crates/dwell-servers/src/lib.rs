@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod command;
 mod driver;
 mod error;
+mod ggml_use;
 mod http;
 mod llama_cli;
 mod llama_help;

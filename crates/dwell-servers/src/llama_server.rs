@@ -166,6 +166,7 @@ impl Runtime for LlamaServer {
             untraced_because: self.untraced_because(),
             was_loaded: Some(self.is_joined()),
             reported,
+            ..ServerFacts::default()
         })
     }
 

@@ -32,7 +32,7 @@ const END_GRACE: Duration = Duration::from_secs(5);
 /// How long a server may take to be ready, unless the job says otherwise.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 /// First and longest pause between two looks at something that is waited for.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// Folders that programs are installed into without being in everybody's PATH.
 const USUAL_PLACES: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin", "/opt/llama.cpp/bin"];
 
@@ -194,7 +194,7 @@ impl Drop for Program {
 }
 
 /// What makes the recorder inside the program work; nothing if the program is to stay unrecorded.
-fn recorder_environment(place: &ServerPlace) -> Vec<(OsString, OsString)> {
+pub(crate) fn recorder_environment(place: &ServerPlace) -> Vec<(OsString, OsString)> {
     let mut environment = place.environment.clone();
     if let (Some(library), Some(_)) = (&place.preload_library, &place.ring_dir) {
         let mut libraries = library.clone().into_os_string();
@@ -241,7 +241,8 @@ fn is_error(line: &str) -> bool {
     line.contains(" E ") || line.to_ascii_lowercase().contains("error")
 }
 
-fn longer(pause: Duration) -> Duration {
+/// The pause after this one.
+pub(crate) fn longer(pause: Duration) -> Duration {
     (pause * 3 / 2).min(PAUSES.1)
 }
 
@@ -320,7 +321,8 @@ pub(crate) fn find_program(engine: EngineKind, given: Option<&Path>) -> Result<P
     })
 }
 
-fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
+/// The given program, if it is one.
+pub(crate) fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
     // A name alone is looked for in PATH by the system.
     if program.components().count() == 1 || is_program(program) {
         return Ok(program.to_owned());
@@ -332,6 +334,12 @@ fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
         Ok(_) => "it may not be executed".to_owned(),
     };
     Err(ServerError::NotAProgram { engine, found, program: program.to_owned() })
+}
+
+/// The program of this name that the system would find.
+pub(crate) fn program_in_path(name: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|place| place.join(name)).find(|file| is_program(file))
 }
 
 fn is_program(file: &Path) -> bool {

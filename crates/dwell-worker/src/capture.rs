@@ -12,7 +12,7 @@ use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_llama::{EngineError, GraphNode, GraphTensor, Hooks, JobObserver, TensorTap, TrialGraphs};
 
-use crate::{interruption_flag, job_on_stdin};
+use crate::{given_job, interruption_flag};
 
 /// How often the observer is told how far the stream is.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const MOST_SOURCES: usize = 10;
 
 pub(crate) fn run_from_stdin() -> Result<(), String> {
-    let job: CaptureJob = job_on_stdin()?;
+    let job: CaptureJob = given_job()?;
     let capturer = Rc::new(RefCell::new(Capturer::new(job.clone(), dwell_llama::runtime())));
     let mut tap = Tap { capturer: capturer.clone(), copy: Vec::new() };
     let mut observer = Observer {

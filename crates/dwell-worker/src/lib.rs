@@ -2,7 +2,8 @@
 //! own.
 //!
 //! The observer starts it as a child of the same binary, so that observer and observed are two processes and the death
-//! of either loses nothing that the other has. It reads a [`Job`] as JSON from standard input and reports through the
+//! of either loses nothing that the other has. It reads a [`Job`] as JSON from standard input (from a file, if standard
+//! input, output and error belong to the command that it is to run) and reports through the
 //! recorder's ring; it writes nothing to standard output. The worker of a capture reads a
 //! [`CaptureJob`](dwell_capture::CaptureJob) and reports on standard output.
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dwell_events::engine::{Engine, EngineEvent, EngineFailure, Job, TimeResolution};
+use dwell_events::engine::{Engine, EngineEvent, EngineFailure, JOB_FILE_VARIABLE, Job, TimeResolution};
 use dwell_ggml::{Recorder, RecorderOptions};
 use dwell_llama::{Hooks, JobObserver, LlamaEngine};
 use dwell_records::{Kind, Resolution, TRACED_VARIABLE};
@@ -30,9 +31,9 @@ use serde::de::DeserializeOwned;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
-/// Runs the job on standard input and returns the exit code of the process.
+/// Runs the job that was given and returns the exit code of the process.
 pub fn run() -> ExitCode {
-    work(run_job_from_stdin)
+    work(run_given_job)
 }
 
 /// Does the capture on standard input and returns the exit code of the process.
@@ -69,14 +70,20 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 /// What the observer wants.
-fn job_on_stdin<J: DeserializeOwned>() -> Result<J, String> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|error| format!("reading the job: {error}"))?;
+fn given_job<J: DeserializeOwned>() -> Result<J, String> {
+    let text = match std::env::var_os(JOB_FILE_VARIABLE) {
+        Some(file) => std::fs::read_to_string(file),
+        None => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+    };
+    let text = text.map_err(|error| format!("reading the job: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("reading the job: {error}"))
 }
 
-fn run_job_from_stdin() -> Result<(), String> {
-    let job: Job = job_on_stdin()?;
+fn run_given_job() -> Result<(), String> {
+    let job: Job = given_job()?;
     let is_traced = std::env::var_os(TRACED_VARIABLE).is_some();
     // Where another program runs the model, this process only tells of it.
     let sender = start_sending(&job, is_traced && job.engine.is_embedded())?;

@@ -15,8 +15,10 @@ mod results;
 mod run;
 mod server;
 mod tensors;
+mod trace;
 mod values;
 mod watch;
+mod watching;
 
 use clap::{Parser, Subcommand};
 
@@ -35,8 +37,10 @@ pub(crate) use server::ServerArgs;
 pub(crate) use tensors::{
     PacketDType, TensorsCommand, TensorsConvertArgs, TensorsDiffArgs, TensorsExportArgs, TensorsFileArgs, TensorsForm,
 };
+pub(crate) use trace::TraceArgs;
 pub(crate) use values::{AutoSwitch, Switch, one_of};
 pub(crate) use watch::WatchArgs;
+pub(crate) use watching::WatchingArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,6 +52,9 @@ Examples:
 
   # The figures again, by the definitions of mrm-trace
   dwell analyse results/smollm2-135m-instruct.q4_1/<run> --definitions mrm-trace
+
+  # A script of your own that uses llama-cpp-python, as it is
+  dwell trace -- python3 script.py
 
   # An experiment: every combination of a file, then the same again from where it was interrupted
   dwell run --config config/kv_cache_study.yaml
@@ -74,6 +81,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a model and record every access to its weights, KV cache and activations.
     Run(Box<RunArgs>),
+    /// Record every access of a command that computes with ggml, and sample the memory of all its processes.
+    Trace(Box<TraceArgs>),
     /// Sample the memory of any program with all its processes, until it ends.
     Watch(WatchArgs),
     /// Run a model and store chosen activations in a tensor stream.

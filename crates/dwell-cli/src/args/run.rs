@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dwell_events::engine::{EngineKind, TimeResolution};
-use dwell_events::{CollectorName, Definitions};
+use dwell_events::Definitions;
+use dwell_events::engine::EngineKind;
 
-use super::{GenerationArgs, ServerArgs, one_of};
+use super::{GenerationArgs, ServerArgs, WatchingArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
 const SINGLE_RUN_OPTIONS: [&str; 49] = [
@@ -109,27 +109,8 @@ pub(crate) struct RunArgs {
     /// When the context is full, drop its older half and go on instead of ending the generation.
     #[arg(long)]
     pub(crate) context_shift: bool,
-    /// Collectors to use; without tensor_ops there are no accesses, only tokens, and without process no memory samples.
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_parser = one_of(CollectorName::NAMES, CollectorName::from_name),
-        value_delimiter = ',',
-        default_values = CollectorName::BY_DEFAULT,
-    )]
-    pub(crate) collect: Vec<CollectorName>,
-    /// How finely accesses inside a step are timed.
-    #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
-    pub(crate) time_resolution: TimeResolution,
-    /// Milliseconds between two samples of a collector that samples.
-    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) sample_interval_ms: u64,
-    /// Seconds for which the machine is watched before the run begins; 0 leaves it out, and the validity unknown.
-    #[arg(long, value_name = "SECS", default_value_t = 0.5)]
-    pub(crate) baseline_secs: f64,
-    /// Milliseconds between two looks at temperature and frequency.
-    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
-    pub(crate) sensor_interval_ms: u64,
+    #[command(flatten)]
+    pub(crate) watching: WatchingArgs,
     /// First run the same without recording, as <RUN>-untraced, to tell how much recording slows it down.
     #[arg(long)]
     pub(crate) measure_slowdown: bool,

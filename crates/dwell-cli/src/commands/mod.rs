@@ -26,6 +26,7 @@ mod tensors_info;
 mod tensors_recover;
 mod tensors_stats;
 mod tensors_verify;
+pub(crate) mod trace;
 pub(crate) mod validate;
 pub(crate) mod verify;
 mod verify_tree;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_build::{BuildSetup, BuiltRun, build_run};
+use dwell_build::{BuildListener, BuildSetup, BuiltRun, build_run};
 use dwell_events::CollectorName;
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
 use dwell_process::own_peak_rss_bytes;
-use dwell_record::{discard_run, record_run};
+use dwell_record::{RecordListener, discard_run, record_run};
 use dwell_report::text::summary_text;
 use dwell_report::{LossSummary, RUN_VIEWS, RunSummary};
 use dwell_store::{RunDir, StoreError, new_run_id};
@@ -58,7 +58,8 @@ impl OneRun<'_> {
     fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
         let run = create_run_dir(self.results, &request.model_id, run_id)?;
         let mut terminal = Terminal::new(self.is_quiet, self.tokens_max.into());
-        let built = self.record_and_build(&run, request, &mut terminal);
+        self.interruption.recording_begins(run.path());
+        let built = record_and_build(&run, request, self.interruption, &mut terminal);
         terminal.finish();
         built
     }
@@ -77,28 +78,28 @@ impl OneRun<'_> {
             decode_tokens_per_s: generation.and_then(|generation| generation.decode_tokens_per_s),
         })
     }
-
-    fn record_and_build(
-        &self,
-        run: &RunDir,
-        request: &RunRequest,
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<BuiltRun> {
-        self.interruption.recording_begins(run.path());
-        let recorded = record_run(run, request, self.interruption.is_requested(), terminal);
-        let facts = recorded
-            .inspect_err(|error| {
-                if !error.leaves_a_run() {
-                    discard_run(run);
-                }
-            })
-            .map_err(hinted)?;
-        self.interruption.building_begins(run.path(), facts.is_interrupted);
-        build_run(run, &BuildSetup::drawing(&RUN_VIEWS), terminal).map_err(hinted)
-    }
 }
 
-fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir, Failure> {
+/// Records a run and makes its tables.
+pub(super) fn record_and_build<L: RecordListener + BuildListener>(
+    run: &RunDir,
+    request: &RunRequest,
+    interruption: &Interruption,
+    listener: &mut L,
+) -> anyhow::Result<BuiltRun> {
+    let recorded = record_run(run, request, interruption.is_requested(), listener);
+    let facts = recorded
+        .inspect_err(|error| {
+            if !error.leaves_a_run() {
+                discard_run(run);
+            }
+        })
+        .map_err(hinted)?;
+    interruption.building_begins(run.path(), facts.is_interrupted);
+    build_run(run, &BuildSetup::drawing(&RUN_VIEWS), listener).map_err(hinted)
+}
+
+pub(super) fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir, Failure> {
     RunDir::create(results, model_id, run_id).map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {

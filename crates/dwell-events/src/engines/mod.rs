@@ -3,6 +3,7 @@
 //! One file per engine, and one line in the list below. How a job is done with it is the business of `dwell-llama` and of
 //! the drivers in `dwell-servers`, which has the one other list: from engine to driver.
 
+mod command;
 mod llama_cli;
 mod llama_cpp;
 mod llama_server;
@@ -46,6 +47,7 @@ engines! {
     OpenAi = "openai", openai;
     Vllm = "vllm", vllm;
     Sglang = "sglang", sglang;
+    Command = "command", command;
 }
 
 #[expect(clippy::derivable_impls, reason = "the list of choices has no place for it")]
@@ -64,10 +66,10 @@ impl EngineKind {
         self.profile().is_embedded()
     }
 
-    /// The names of all engines that are so, for messages: `vllm or sglang`.
-    pub fn names_of(is_one: impl Fn(&EngineProfile) -> bool) -> String {
-        let names: Vec<&str> =
-            Self::ALL.into_iter().filter(|engine| is_one(engine.profile())).map(Self::name).collect();
+    /// The names of all engines that take prompts and are so, for messages: `vllm or sglang`.
+    pub fn names_of(is_so: impl Fn(&EngineProfile) -> bool) -> String {
+        let is_one = |engine: &Self| engine.profile().takes_prompts && is_so(engine.profile());
+        let names: Vec<&str> = Self::ALL.into_iter().filter(is_one).map(Self::name).collect();
         match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
             Some((last, others)) => format!("{} or {last}", others.join(", ")),

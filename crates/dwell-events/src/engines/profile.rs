@@ -70,8 +70,8 @@ pub enum ModelSource {
     FileUnlessJoined,
     /// A file, or a name under which the engine has stored one.
     FileOrName,
-    /// The server has it; a file only tells its shape.
-    Server,
+    /// The engine has its own; a file only tells its shape.
+    Own,
 }
 
 /// Whether the recorder of accesses can be in the process that computes.
@@ -103,7 +103,7 @@ impl EngineProfile {
         about: "any server with the API of OpenAI",
         reach: Reach::Joined,
         takes_prompts: true,
-        model: ModelSource::Server,
+        model: ModelSource::Own,
         recorder: RecorderAccess::None,
         programs: &[],
         port: Some(8000),

@@ -45,7 +45,16 @@ fn engine_line(engine: &str, server: &ServerFacts) -> String {
     let version = server.version.as_deref().map_or_else(String::new, |version| format!(" ({version})"));
     let how = if server.is_started_here { "started" } else { "joined" };
     let url = server.url.as_deref().map_or_else(String::new, |url| format!(" at {url}"));
-    format!("{engine}{version}, {how}{url}")
+    format!("{engine}{version}, {how}{url}{}", end_text(server))
+}
+
+/// How a command ended; nothing where dwell did not wait for that.
+fn end_text(server: &ServerFacts) -> String {
+    match (server.exit_code, server.exit_signal) {
+        (Some(code), _) => format!(", exit code {code}"),
+        (None, Some(signal)) => format!(", ended by signal {signal}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// Where the memory went, what a token takes, and how long it took to begin.
