@@ -198,9 +198,18 @@ fn write_accesses(
         return Err(BuildError::Labelling { reason: access.to_string(), hints: access.hints() });
     }
     let mut labelled = labeller.finish(&mut tables.output);
+    explain_untraced(&mut labelled);
     labelled.loss.extend(missing_records(records.missing()).into_iter().chain(unlabelled_programs(&records)));
     let (rows, token_times) = tables.finish()?;
     Ok((labelled, rows, token_times))
+}
+
+/// Says why there are no accesses of a program into which the recorder was loaded.
+fn explain_untraced(labelled: &mut Labelled) {
+    let is_explained = labelled.graphs > 0 || labelled.processes.is_empty();
+    let Some(server) = labelled.outcome.server.as_mut().filter(|_| !is_explained) else { return };
+    let refused = labelled.outcome.refused.as_ref().map(|reason| format!("the recorder left it alone: {reason}"));
+    server.untraced_because = refused.or(Some("ggml was loaded and computed nothing".to_owned()));
 }
 
 /// The rules to ask about accesses; none where they could change nothing.

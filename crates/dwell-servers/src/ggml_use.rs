@@ -3,7 +3,7 @@
 //! The recorder makes a ring for each process that computes with ggml as a shared library. This is for the others: a user
 //! who gets no accesses is told which of the possible reasons it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -22,9 +22,15 @@ const GGML_MARK: &[u8] = b"ggml_backend_sched_graph_compute_async";
 const MOST_FILE_BYTES: u64 = 256 << 20;
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Looks at a process after which its libraries are taken to be loaded: the first ones may come before the loader is done.
+const SETTLED_LOOKS: u32 = 5;
+
 /// What was seen of the processes of a command.
 #[derive(Default)]
 pub(crate) struct GgmlUse {
+    /// How often each process was looked at.
+    looks: BTreeMap<u32, u32>,
+    /// Whether any was seen with its libraries.
     has_looked: bool,
     has_recorder: bool,
     has_library: bool,
@@ -39,8 +45,11 @@ impl GgmlUse {
         for process in process_tree(root).into_iter().filter(|process| !is_guard(process, place)) {
             let Ok(maps) = fs::read(format!("/proc/{}/maps", process.pid)) else { continue };
             let files: Vec<PathBuf> = mapped_programs(&maps).collect();
-            self.has_looked |= !files.is_empty();
-            self.has_recorder |= recorder.as_ref().is_some_and(|recorder| files.contains(recorder));
+            let looks = self.looks.entry(process.pid).or_default();
+            *looks += 1;
+            let has_recorder = recorder.as_ref().is_some_and(|recorder| files.contains(recorder));
+            self.has_looked |= has_recorder || *looks >= SETTLED_LOOKS;
+            self.has_recorder |= has_recorder;
             self.has_library |= files.iter().any(|file| is_ggml_library(file));
             self.files.extend(files.into_iter().filter(|file| Some(file) != recorder.as_ref()));
         }
@@ -56,7 +65,7 @@ impl GgmlUse {
             return None;
         }
         Some(match self {
-            Self { has_looked: false, .. } => "the command ended before any of its processes was seen".to_owned(),
+            Self { has_looked: false, .. } => "the command ended before dwell could look at its processes".to_owned(),
             Self { has_library: true, has_recorder: true, .. } => "ggml was loaded and computed nothing".to_owned(),
             _ => match self.file_with_ggml() {
                 Some(file) => format!(
@@ -172,6 +181,7 @@ mod tests {
         assert!(GgmlUse::default().untraced_because(&place(None)).unwrap().contains("libdwell_preload.so"));
         assert!(because(&GgmlUse::default()).contains("ended before"));
         let plain = || GgmlUse {
+            looks: BTreeMap::new(),
             has_looked: true,
             has_recorder: true,
             has_library: false,
