@@ -41,7 +41,7 @@ pub(crate) fn unlabelled_programs(records: &MergedRecords) -> Option<LossRow> {
 
 /// The loss of records that were written and cannot be read, if there are any.
 pub(crate) fn missing_records(count: u64) -> Option<LossRow> {
-    let detail = "records that are missing from the raw streams, a torn end counted as one".to_owned();
+    let detail = "records that are missing from the raw stream, a torn end counted as one".to_owned();
     let kind = LossKind::UndecodableRecords;
     (count > 0).then_some(LossRow { kind, source: CollectorName::TENSOR_OPS.name(), count, bytes: None, detail })
 }

@@ -88,7 +88,7 @@ for config in card['configs']:
     }
     assert!(output.status.success(), "{}", text_of(&output));
     let text = String::from_utf8(output.stdout).unwrap();
-    let tables = ["trace", "region_map", "kv_block_lifecycle", "tokens", "memory", "loss"];
+    let tables = ["trace", "region_map", "kv_block_lifecycle", "tokens", "memory", "loss", "pressure"];
     assert_eq!(text.lines().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(), tables);
     assert!(text.lines().all(|line| line.split(' ').nth(1) == Some("2")), "two runs of every table: {text}");
     let rows = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();

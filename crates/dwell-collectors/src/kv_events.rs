@@ -38,8 +38,9 @@ impl Collector for KvEvents {
 
     /// It takes a socket; whether a server publishes is known when it is asked.
     fn check(&self, _: &CheckPlace<'_>) -> Outcome {
-        let connected =
-            TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).and_then(TcpStream::connect);
+        // The listener has to live until the connection is there.
+        let connected = TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|listener| listener.local_addr().and_then(TcpStream::connect).map(|_| listener));
         match connected {
             Ok(_) => Outcome::works("a connection to this machine; it takes a server that publishes its KV events"),
             Err(error) => Outcome::fails(format!("connecting to this machine failed with {error}")),
