@@ -92,7 +92,6 @@ pub struct RunMetadata {
     /// How tables and figures were made.
     pub build: Option<BuildOptions>,
     /// Processes of the engine whose accesses are in the trace; none for the embedded one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<TracedProcess>,
     /// Distinct graphs.
     pub graphs: u64,

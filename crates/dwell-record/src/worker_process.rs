@@ -58,7 +58,9 @@ impl WorkerProcess {
     /// Starts the worker of a run and gives it its job.
     pub(crate) fn start(job: &Job, environment: &[(&str, String)], raw_dir: &Path) -> Result<Self, RecordError> {
         let mut command = worker_command("worker")?;
-        command.env(RING_DIR_VARIABLE, raw_dir).stdout(Stdio::null());
+        // Absolute, because programs into which the recorder is loaded may work in another folder.
+        let ring_dir = std::path::absolute(raw_dir).map_err(|source| RecordError::Spawn { source })?;
+        command.env(RING_DIR_VARIABLE, ring_dir).stdout(Stdio::null());
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         if !job.engine.profile().takes_prompts {
             return Self::spawn_with_terminal(command, job);

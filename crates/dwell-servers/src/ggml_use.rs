@@ -22,6 +22,9 @@ const GGML_MARK: &[u8] = b"ggml_backend_sched_graph_compute_async";
 const MOST_FILE_BYTES: u64 = 256 << 20;
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The reason of a process that has none of the recorder.
+const NOT_LOADED: &str = "the recorder was not loaded: the program is setuid, linked statically, or drops LD_PRELOAD";
+
 /// Looks at a process after which its libraries are taken to be loaded: the first ones may come before the loader is done.
 const SETTLED_LOOKS: u32 = 5;
 
@@ -67,15 +70,13 @@ impl GgmlUse {
         Some(match self {
             Self { has_looked: false, .. } => "the command ended before dwell could look at its processes".to_owned(),
             Self { has_library: true, has_recorder: true, .. } => "ggml was loaded and computed nothing".to_owned(),
+            Self { has_library: true, .. } => NOT_LOADED.to_owned(),
             _ => match self.file_with_ggml() {
                 Some(file) => format!(
                     "ggml is linked statically into {:?}; only ggml as a shared library of its own can be recorded",
                     file.display().to_string()
                 ),
-                None if !self.has_recorder => {
-                    "the recorder was not loaded: the program is setuid, linked statically, or drops LD_PRELOAD"
-                        .to_owned()
-                }
+                None if !self.has_recorder => NOT_LOADED.to_owned(),
                 None => "none of its processes has ggml".to_owned(),
             },
         })
@@ -190,8 +191,11 @@ mod tests {
         assert_eq!(because(&plain()), "none of its processes has ggml");
         assert_eq!(because(&GgmlUse { has_library: true, ..plain() }), "ggml was loaded and computed nothing");
         assert!(because(&GgmlUse { has_recorder: false, ..plain() }).contains("drops LD_PRELOAD"));
-        let linked = GgmlUse { files: BTreeSet::from([static_program]), ..plain() };
-        assert!(because(&linked).starts_with("ggml is linked statically into"));
+        // A library that uses ggml's names its functions; with ggml's own library beside it, it is not part of it.
+        let user = || GgmlUse { files: BTreeSet::from([static_program.clone()]), ..plain() };
+        let dropped = GgmlUse { has_library: true, has_recorder: false, ..user() };
+        assert!(because(&dropped).contains("drops LD_PRELOAD"));
+        assert!(because(&user()).starts_with("ggml is linked statically into"));
         fs::create_dir_all(dir.path().join("rings/1.ring")).unwrap();
         assert_eq!(plain().untraced_because(&place(Some("/lib/recorder.so"))), None);
     }

@@ -324,7 +324,8 @@ pub(crate) fn find_program(engine: EngineKind, given: Option<&Path>) -> Result<P
 /// The given program, if it is one.
 pub(crate) fn usable(engine: EngineKind, program: &Path) -> Result<PathBuf, ServerError> {
     // A name alone is looked for in PATH by the system.
-    if program.components().count() == 1 || is_program(program) {
+    let is_name = !program.as_os_str().as_encoded_bytes().contains(&b'/');
+    if is_name || is_program(program) {
         return Ok(program.to_owned());
     }
     let found = match std::fs::metadata(program) {

@@ -91,14 +91,15 @@ impl Drop for LiveRun {
 }
 
 /// Positions in the KV cache that were computed, as far as the raw streams tell: the engine says which, and their
-/// computation is recorded.
+/// computation is recorded, if any is.
 pub fn computed_positions(run: &Run) -> BTreeSet<i32> {
+    let is_traced = run.dir.join("raw/tensor_ops.arrows").exists();
     let (mut computed, mut pending, mut has_step) = (BTreeSet::new(), Vec::new(), false);
     for record in raw_records(run).into_values() {
         match record {
             Record::Step => has_step = true,
             Record::Engine(EngineEvent::BatchBegins { tokens, .. }) => (pending, has_step) = (tokens, false),
-            Record::Engine(EngineEvent::BatchEnds { .. }) if has_step => {
+            Record::Engine(EngineEvent::BatchEnds { .. }) if has_step || !is_traced => {
                 computed.extend(pending.drain(..).map(|token| token.position));
             }
             Record::Engine(_) => {}

@@ -85,7 +85,7 @@ impl Lab {
         let model = |name: &&str| format!("  - {{id: {name}, path: {name}.gguf}}\n");
         let text = format!(
             "experiment: {{name: mock}}\nmodels:\n{}sweep: {{context_lengths: {contexts}, output_tokens: [3], threads: [1]}}\n\
-             prompts: {{source: prompts.yaml}}\ntelemetry: {{baseline_secs: 0}}\ncollectors: {{use: [tensor_ops]}}\n",
+             prompts: {{source: prompts.yaml}}\ntelemetry: {{baseline_secs: 0.1}}\ncollectors: {{use: [tensor_ops]}}\n",
             models.iter().map(model).collect::<String>()
         );
         fs::write(self.path("experiment.yaml"), text).unwrap();
