@@ -15,10 +15,14 @@ use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::run_process::TaskError;
 
+/// Name of the hidden folder of a trial, before the id of its process.
+const PLACE_PREFIX: &str = ".dwell-probe-";
+
 /// Runs a small model for one token in a hidden folder of `folder`, and counts the accesses that come back. Nothing of
 /// it is left.
 pub fn run_small_model(folder: &Path) -> Result<u64, TrialFailure> {
-    let place = folder.join(format!(".dwell-probe-{}", new_run_id()));
+    remove_left_behind(folder);
+    let place = folder.join(format!("{PLACE_PREFIX}{}-{}", std::process::id(), new_run_id()));
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     let accesses = record_small_model(&place);
@@ -28,6 +32,19 @@ pub fn run_small_model(folder: &Path) -> Result<u64, TrialFailure> {
         let _ = fs::remove_dir(made);
     }
     accesses.map_err(|error| TrialFailure { message: error.to_string(), hint: error.hints().into_iter().next() })
+}
+
+/// Removes the folders of trials whose process was killed.
+fn remove_left_behind(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PLACE_PREFIX)) else { continue };
+        let pid = rest.split('-').next().and_then(|pid| pid.parse().ok());
+        if pid.is_some_and(|pid: u32| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // What cannot be removed does no harm but take space.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn record_small_model(place: &Path) -> Result<u64, TaskError> {
@@ -66,5 +83,21 @@ fn request(model: &Path) -> RunRequest {
         experiment: None,
         fallbacks: Vec::new(),
         untraced: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_trial_left_is_removed_and_what_a_running_one_uses_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = format!("{PLACE_PREFIX}{}-a", std::process::id());
+        // No process has this id: the kernel gives at most 2^22.
+        let names = [own.as_str(), ".dwell-probe-4999999-b", "model", ".hidden"];
+        names.iter().for_each(|name| fs::create_dir_all(dir.path().join(name).join("results")).unwrap());
+        remove_left_behind(dir.path());
+        assert_eq!(names.map(|name| dir.path().join(name).exists()), [true, false, true, true]);
     }
 }
