@@ -129,13 +129,17 @@ fn a_signal_to_dwell_reaches_the_command_and_dwell_waits_for_it() {
 #[test]
 fn a_killed_observer_takes_the_command_along_and_recovery_finishes_the_run() {
     let place = Workplace::new();
-    let mut child = waiting(&place, "echo $$ > pid");
+    let pid_file = place.path().join("pid");
+    let mut child = waiting(&place, &format!("echo $$ > '{}'", pid_file.display()));
+    let command = std::path::PathBuf::from(format!("/proc/{}", std::fs::read_to_string(pid_file).unwrap().trim()));
+    assert!(command.exists());
     let run = traced_run(&place);
     wait_for("some samples", || {
         (std::fs::metadata(run.dir.join("raw/process.arrows")).ok()?.len() > 8000).then_some(())
     });
     send(child.id(), Signal::KILL);
     child.wait().unwrap();
+    wait_for("the end of the command", || (!command.exists()).then_some(()));
     let recovered = dwell().arg("recover").arg(&run.dir).output().unwrap();
     assert_eq!(recovered.status.code(), Some(1), "{}", text_of(&recovered));
     let metadata = run.metadata();
