@@ -1,13 +1,17 @@
-//! The columns of a trace, whoever wrote it, as those of ours.
+//! The columns of a trace, whoever wrote it, in the types of ours.
+//!
+//! arrow's own cast converts from every type to every other; its kernels took a sixth of the time of a first build, for
+//! the few conversions here.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array, downcast_integer_array, new_null_array,
+};
 use arrow_schema::{DataType, Field};
 use dwell_events::schema::trace;
 use dwell_events::{PAGE_SHIFT, RegionType};
@@ -92,17 +96,40 @@ fn cast(column: &ArrayRef, name: &str, wanted: &DataType) -> Result<ArrayRef, St
     if found == wanted {
         return Ok(column.clone());
     }
-    let is_same_kind = match wanted {
-        DataType::Dictionary(_, _) => matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
-        _ => found.is_integer() && wanted.is_integer(),
+    let converted = match wanted {
+        DataType::Dictionary(_, _) => words(column),
+        DataType::UInt8 => whole_numbers::<UInt8Type>(column),
+        DataType::UInt16 => whole_numbers::<UInt16Type>(column),
+        DataType::UInt32 => whole_numbers::<UInt32Type>(column),
+        DataType::UInt64 => whole_numbers::<UInt64Type>(column),
+        _ => Err(String::new()),
     };
-    if !is_same_kind {
-        return Err(format!("column {name} has type {found}, and {wanted} was needed"));
+    converted.map_err(|reason| format!("column {name} has type {found}, and {wanted} was needed{reason}"))
+}
+
+/// Whole numbers in another width. A value that does not fit is refused, it does not become a missing one.
+fn whole_numbers<T>(column: &ArrayRef) -> Result<ArrayRef, String>
+where
+    T: ArrowPrimitiveType<Native: TryFrom<i128>>,
+{
+    let values: Vec<Option<i128>> = downcast_integer_array!(
+        column => column.iter().map(|value| value.map(i128::from)).collect(),
+        _ => return Err(String::new())
+    );
+    let fitted = |value: Option<i128>| match value {
+        Some(value) => T::Native::try_from(value).map(Some).map_err(|_| format!(": {value} does not fit")),
+        None => Ok(None),
+    };
+    Ok(Arc::new(values.into_iter().map(fitted).collect::<Result<PrimitiveArray<T>, _>>()?))
+}
+
+fn words(column: &ArrayRef) -> Result<ArrayRef, String> {
+    match column.data_type() {
+        DataType::Utf8 => Ok(dictionary(column.as_string::<i32>().iter())),
+        DataType::LargeUtf8 => Ok(dictionary(column.as_string::<i64>().iter())),
+        DataType::Utf8View => Ok(dictionary(column.as_string_view().iter())),
+        _ => Err(String::new()),
     }
-    // Not safe: a value that does not fit is to be refused, not to become a missing one.
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(column, wanted, &strict)
-        .map_err(|error| format!("column {name} has type {found}, and {wanted} was needed: {error}"))
 }
 
 fn dictionary<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
