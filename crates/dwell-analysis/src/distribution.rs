@@ -117,6 +117,15 @@ impl Distribution {
         self.buckets.add(bucket_number(value), Bucket { weight, weighted_sum: value as f64 * weight as f64 });
     }
 
+    /// Adds so many values of which only the sum is known, each as their mean; none if there are none. The mean of the
+    /// distribution stays exact: the sum counts, not the mean cut to a whole number.
+    pub(crate) fn add_by_sum(&mut self, sum: u64, count: u64, weight_each: u64) {
+        let Some(mean) = sum.checked_div(count).filter(|_| weight_each > 0) else { return };
+        self.largest = self.largest.max(Some(mean));
+        let added = Bucket { weight: weight_each.saturating_mul(count), weighted_sum: sum as f64 * weight_each as f64 };
+        self.buckets.add(bucket_number(mean), added);
+    }
+
     /// Adds all values of another distribution. Weights are exact; sums are, as long as they are below 2^53.
     pub(crate) fn merge(&mut self, other: &Distribution) {
         self.largest = self.largest.max(other.largest);
@@ -188,6 +197,17 @@ mod tests {
         assert_eq!(distribution.quantile(0.9), Some(20.0));
         assert_eq!(distribution.quantile(0.99), Some(30.0));
         assert_eq!(distribution.mean(), Some(20.0));
+    }
+
+    #[test]
+    fn values_known_by_their_sum_keep_the_mean_exact() {
+        let mut distribution = Distribution::default();
+        // Two means that are no whole numbers: 10/3 for three values, 1/2 for two.
+        distribution.add_by_sum(10, 3, 8);
+        distribution.add_by_sum(1, 2, 8);
+        distribution.add_by_sum(99, 0, 8);
+        assert_eq!((distribution.weight(), distribution.mean()), (40, Some(11.0 / 5.0)));
+        assert_eq!(distribution.quantile(0.9), Some(10.0 / 3.0));
     }
 
     #[test]

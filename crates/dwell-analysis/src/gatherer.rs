@@ -9,12 +9,11 @@ use crate::lives::{ByteRange, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::{FinishedLife, LifeTally};
-use crate::metrics::working_set::StepWindows;
-use crate::ranges::RangeSet;
 use crate::reader::{Access, BlockLife};
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{KNOWN_TYPES, known_index};
 use crate::sampling::SamplerTally;
+use crate::step_windows::{KnownStep, StepRanges, StepWindows};
 use crate::{AnalysisError, Basis};
 
 /// Place of the KV cache in [`RegionType::ALL`].
@@ -78,8 +77,8 @@ pub(crate) struct Gatherer {
     pub(crate) steps: StepWindows,
     /// Where the lives of the KV cache come from, if not from its accesses.
     pub(crate) kv_lives: Option<KvLives>,
-    /// What the current step touched of the KV cache, if its lives come from elsewhere.
-    kv_step: RangeSet,
+    /// What steps touched of the KV cache, if its lives come from elsewhere.
+    kv_steps: StepRanges,
     pub(crate) samples: SamplerTally,
 }
 
@@ -110,19 +109,17 @@ impl Gatherer {
             self.samples.follow(access);
         }
         self.tallies[type_index].follow(access);
-        let (window, is_new_window) = self.steps.enter(access.step, access.timestamp_ns);
-        if is_new_window {
-            self.kv_step.clear();
-        }
+        let step = self.steps.enter(access.address, access.step);
         let range = (access.address, access.end());
         if range.0 == range.1 {
             return;
         }
         if type_index == KV_CACHE && self.kv_lives.is_some() {
-            self.touch_kv(position, range, window);
+            self.touch_kv(position, range, step);
         } else {
+            let window = step.map_or(0, |step| step.number);
             let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window };
-            self.follow(access.op_type, range, visit, type_index);
+            self.follow(access.op_type, range, visit, step.map(|step| (step, type_index)));
         }
     }
 
@@ -136,17 +133,17 @@ impl Gatherer {
         }
     }
 
-    fn touch_kv(&mut self, position: usize, range: ByteRange, window: u32) {
+    fn touch_kv(&mut self, position: usize, range: ByteRange, step: Option<KnownStep>) {
         self.regions[position].footprint.touch(range);
-        if window != 0 {
-            self.steps.add(KV_CACHE, self.kv_step.insert(range));
+        if let Some(step) = step {
+            self.steps.add(step, KV_CACHE, self.kv_steps.touch(step, range));
         }
     }
 
-    fn follow(&mut self, op_type: OpType, range: ByteRange, visit: Visit, type_index: usize) {
+    fn follow(&mut self, op_type: OpType, range: ByteRange, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
         let is_store = op_type == OpType::Store;
         let steps = &mut self.steps;
-        let mut sink = Sink { regions: &mut self.regions, region: visit.region, is_store, steps, type_index };
+        let mut sink = Sink { regions: &mut self.regions, region: visit.region, is_store, steps, counted_in };
         match op_type {
             OpType::Load => self.lives.load(range, visit, &mut sink),
             OpType::Store => self.lives.store(range, visit, &mut sink),
@@ -196,7 +193,8 @@ struct Sink<'a> {
     region: u32,
     is_store: bool,
     steps: &'a mut StepWindows,
-    type_index: usize,
+    /// Step and place of the region type.
+    counted_in: Option<(KnownStep, usize)>,
 }
 
 impl Sink<'_> {
@@ -233,7 +231,9 @@ impl LifeSink for Sink<'_> {
     }
 
     fn new_in_window(&mut self, bytes: u64) {
-        self.steps.add(self.type_index, bytes);
+        if let Some((step, type_index)) = self.counted_in {
+            self.steps.add(step, type_index, bytes);
+        }
     }
 }
 

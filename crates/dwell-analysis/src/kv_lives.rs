@@ -40,8 +40,8 @@ impl KvTensor {
             is_open: !life.is_evicted,
             is_inferred: false,
         });
-        if let Some(mean_ns) = retention_ns.and_then(|retention_ns| retention_ns.checked_div(life.reads)) {
-            self.intervals_ns.add(mean_ns, life.bytes.saturating_mul(life.reads));
+        if let Some(retention_ns) = retention_ns {
+            self.intervals_ns.add_by_sum(retention_ns, life.reads, life.bytes);
         }
         self.lowest_address = self.lowest_address.min(life.address);
         self.basis = self.basis.max(life.basis);

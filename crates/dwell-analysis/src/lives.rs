@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 pub use crate::ranges::ByteRange;
+pub use crate::touched_steps::TouchedSteps;
 pub use crate::trace_lives::TraceLives;
 
 /// The current life of some bytes.
@@ -53,8 +54,8 @@ pub struct Life {
     pub region: u32,
     /// Region of the last access, or [`Life::SEVERAL_REGIONS`].
     pub last_region: u32,
-    /// Step window of the last access that was in one; 0 if there was none since the store.
-    pub window: u32,
+    /// Steps that touched the bytes, in this life and in those before.
+    pub steps: TouchedSteps,
     /// No store was seen: the life began before the trace did.
     pub is_inferred: bool,
     /// The store was at least the second of these bytes by the same region. May be false though it was.
@@ -70,8 +71,9 @@ impl Life {
         (self.loads > 0).then(|| self.last_load_ns.saturating_sub(self.begin_ns))
     }
 
-    fn stored(visit: Visit, is_rewrite: bool) -> Self {
-        Self { loads: 0, is_inferred: false, is_rewrite, ..Self::loaded_first(visit) }
+    /// The life that a store begins. A step that touched the bytes before has not forgotten them.
+    fn stored(visit: Visit, is_rewrite: bool, steps: TouchedSteps) -> Self {
+        Self { loads: 0, is_inferred: false, is_rewrite, steps, ..Self::loaded_first(visit) }
     }
 
     fn loaded_first(visit: Visit) -> Self {
@@ -82,7 +84,7 @@ impl Life {
             loads: 1,
             region: visit.region,
             last_region: visit.region,
-            window: visit.window,
+            steps: TouchedSteps::default().with(visit.window),
             is_inferred: true,
             is_rewrite: false,
         }
@@ -94,9 +96,7 @@ impl Life {
         self.last_access_ns = self.last_access_ns.max(visit.now_ns);
         self.loads = self.loads.saturating_add(1);
         self.last_region = visit.region;
-        if visit.window != 0 {
-            self.window = visit.window;
-        }
+        self.steps = self.steps.with(visit.window);
     }
 
     /// Whether a store by this region is known to be a second one.
@@ -120,7 +120,7 @@ pub struct Visit {
     pub now_ns: u64,
     /// Region that the access belongs to, as the caller numbers them; below [`Life::SEVERAL_REGIONS`].
     pub region: u32,
-    /// Number of the step window that the access is in; 0 outside of any step.
+    /// Number of the step that the access is in, as [`TouchedSteps`] numbers them; 0 outside of any step.
     pub window: u32,
 }
 
@@ -134,7 +134,7 @@ pub trait LifeSink {
     fn touched_first(&mut self, _bytes: ByteRange) {}
     /// The bytes were last accessed this long ago; the life is that before the access.
     fn touched_again(&mut self, _life: &Life, _interval_ns: u64, _bytes: ByteRange) {}
-    /// The bytes are accessed for the first time in this step window.
+    /// The bytes are accessed for the first time in this step.
     fn new_in_window(&mut self, _bytes: u64) {}
 }
 
@@ -164,6 +164,8 @@ pub struct LifeMap {
     by_address: BTreeMap<u64, u32>,
     /// Scratch of a load: places of the segments in its range.
     in_range: Vec<u32>,
+    /// Scratch of a store: its bytes, cut where other steps touched them.
+    stored: Vec<(ByteRange, TouchedSteps)>,
 }
 
 impl LifeMap {
@@ -176,22 +178,27 @@ impl LifeMap {
         if let Some(segment) = self.whole_segment(range) {
             report_visit(&segment.life, range, visit, sink);
             sink.life_ended(&segment.life, range);
-            segment.life = Life::stored(visit, segment.life.is_stored_by(visit.region));
+            let steps = segment.life.steps.with(visit.window);
+            segment.life = Life::stored(visit, segment.life.is_stored_by(visit.region), steps);
             return;
         }
         if self.is_untouched(range) {
             report_new(range, visit, sink);
-            self.insert_beside(range, Life::stored(visit, false));
+            self.insert_beside(range, Life::stored(visit, false, TouchedSteps::default().with(visit.window)));
             return;
         }
         self.split_at(start);
         self.split_at(end);
         let is_rewrite = self.end_lives(range, visit, sink);
-        self.insert_beside(range, Life::stored(visit, is_rewrite));
+        let mut stored = std::mem::take(&mut self.stored);
+        for (bytes, steps) in stored.drain(..) {
+            self.insert_beside(bytes, Life::stored(visit, is_rewrite, steps));
+        }
+        self.stored = stored;
     }
 
-    /// Takes out all segments of the range, which begin and end with it. Says whether the region of the visit had
-    /// stored all of the bytes.
+    /// Takes out all segments of the range, which begin and end with it, and notes what takes their place. Says whether
+    /// the region of the visit had stored all of the bytes.
     fn end_lives(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) -> bool {
         let mut is_rewrite = true;
         let mut from = range.0;
@@ -201,10 +208,12 @@ impl LifeMap {
             if from < segment.start {
                 is_rewrite = false;
                 report_new((from, segment.start), visit, sink);
+                self.note_stored((from, segment.start), TouchedSteps::default().with(visit.window));
             }
             let bytes = (segment.start, segment.end);
             report_visit(&segment.life, bytes, visit, sink);
             sink.life_ended(&segment.life, bytes);
+            self.note_stored(bytes, segment.life.steps.with(visit.window));
             is_rewrite &= segment.life.is_stored_by(visit.region);
             self.remove(segment.start);
             from = segment.end;
@@ -214,8 +223,17 @@ impl LifeMap {
         if from < range.1 {
             is_rewrite = false;
             report_new((from, range.1), visit, sink);
+            self.note_stored((from, range.1), TouchedSteps::default().with(visit.window));
         }
         is_rewrite
+    }
+
+    /// Notes bytes that follow those noted before. Mostly the same steps touched all of them.
+    fn note_stored(&mut self, bytes: ByteRange, steps: TouchedSteps) {
+        match self.stored.last_mut() {
+            Some((before, known)) if *known == steps => before.1 = bytes.1,
+            _ => self.stored.push((bytes, steps)),
+        }
     }
 
     /// Adds a load to the lives of the bytes; bytes that were never seen begin a life with it.
@@ -289,7 +307,7 @@ impl LifeMap {
 
     /// Takes over the lives of a map that holds none of the same bytes. `region_of` gives their regions in this map.
     ///
-    /// Step windows are compared only within one access, so they need no translation if no more accesses follow.
+    /// Numbers of steps are compared only within one access, so they need no translation if no more accesses follow.
     pub fn merge(&mut self, other: LifeMap, region_of: impl Fn(u32) -> u32) {
         for segment in other.segments() {
             let mut life = segment.life;
@@ -400,7 +418,7 @@ impl LifeMap {
 
 fn report_visit(life: &Life, bytes: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
     sink.touched_again(life, visit.now_ns.saturating_sub(life.last_access_ns), bytes);
-    if life.window != visit.window && visit.window != 0 {
+    if life.steps.lack(visit.window) {
         sink.new_in_window(bytes.1 - bytes.0);
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -46,6 +46,8 @@ struct NaiveMap {
     lives: BTreeMap<u64, Life>,
     /// How often a region stored a byte.
     stores: BTreeMap<(u64, u32), u32>,
+    /// Bytes that a step touched.
+    in_steps: BTreeSet<(u64, u32)>,
 }
 
 impl NaiveMap {
@@ -59,7 +61,7 @@ impl NaiveMap {
                 }
                 None => heard.touched_first((byte, byte + 1)),
             }
-            if visit.window != 0 && known.is_none_or(|life| life.window != visit.window) {
+            if visit.window != 0 && self.in_steps.insert((byte, visit.window)) {
                 heard.new_in_window(1);
             }
             if let Some(life) = known.filter(|_| is_store) {
@@ -78,7 +80,7 @@ fn next_life(known: Option<Life>, is_store: bool, visit: Visit) -> Life {
             last_access_ns: life.last_access_ns.max(visit.now_ns),
             loads: life.loads + 1,
             last_region: visit.region,
-            window: if visit.window == 0 { life.window } else { visit.window },
+            steps: life.steps.with(visit.window),
             ..life
         },
         _ => Life {
@@ -88,7 +90,7 @@ fn next_life(known: Option<Life>, is_store: bool, visit: Visit) -> Life {
             loads: u32::from(!is_store),
             region: visit.region,
             last_region: visit.region,
-            window: visit.window,
+            steps: known.map_or(TouchedSteps::default(), |life| life.steps).with(visit.window),
             is_inferred: !is_store,
             is_rewrite: false,
         },
@@ -98,7 +100,7 @@ fn next_life(known: Option<Life>, is_store: bool, visit: Visit) -> Life {
 type Operation = (bool, u64, u64, u64, u32, u32);
 
 fn operation() -> impl Strategy<Value = Operation> {
-    (any::<bool>(), 0u64..48, 1u64..17, 0u64..40, 0u32..3, 0u32..3)
+    (any::<bool>(), 0u64..48, 1u64..17, 0u64..40, 0u32..3, 0u32..6)
 }
 
 /// Per byte: the life, which must be the same however segments are cut.

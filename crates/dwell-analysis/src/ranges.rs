@@ -47,12 +47,6 @@ impl RangeSet {
     fn recent_covers(&self, (start, end): ByteRange) -> bool {
         self.recent.0 <= start && end <= self.recent.1
     }
-
-    /// Forgets every byte.
-    pub(crate) fn clear(&mut self) {
-        self.ranges.clear();
-        self.recent = (0, 0);
-    }
 }
 
 /// The bytes that lie in at least `depth` of the ranges, sorted and disjoint.

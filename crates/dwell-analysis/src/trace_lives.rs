@@ -5,9 +5,9 @@ use dwell_events::OpType;
 
 use crate::AnalysisError;
 use crate::lives::{LifeMap, LifeSink, Visit};
-use crate::metrics::working_set::StepCounter;
 use crate::reader::TraceBatch;
 use crate::region_type::RegionTypeNames;
+use crate::step_windows::StepNumbers;
 
 /// Follows the bytes of a trace for a sink. Regions are numbered by their `region_id`.
 ///
@@ -15,14 +15,14 @@ use crate::region_type::RegionTypeNames;
 pub struct TraceLives<S> {
     lives: LifeMap,
     names: RegionTypeNames,
-    steps: StepCounter,
+    steps: StepNumbers,
     sink: S,
 }
 
 impl<S: LifeSink> TraceLives<S> {
     /// Nothing has happened yet.
     pub fn new(sink: S) -> Self {
-        Self { lives: LifeMap::default(), names: RegionTypeNames::new(), steps: StepCounter::default(), sink }
+        Self { lives: LifeMap::default(), names: RegionTypeNames::new(), steps: StepNumbers::default(), sink }
     }
 
     /// Takes rows of `trace`; the columns are those of [`crate::Options::trace_columns`].
@@ -31,7 +31,8 @@ impl<S: LifeSink> TraceLives<S> {
         for row in 0..batch.rows() {
             let access = batch.access(row);
             let region = u32::try_from(access.region_id).unwrap_or(u32::MAX - 1);
-            let visit = Visit { now_ns: access.timestamp_ns, region, window: self.steps.enter(access.step).0 };
+            let step = self.steps.enter(access.address, access.step);
+            let visit = Visit { now_ns: access.timestamp_ns, region, window: step.map_or(0, |step| step.number) };
             let range = (access.address, access.end());
             match access.op_type {
                 OpType::Load => self.lives.load(range, visit, &mut self.sink),

@@ -135,6 +135,86 @@ fn the_working_set_of_a_step_is_what_the_step_touched() {
     assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(40.0), Some(150)));
 }
 
+/// Addresses of the second process of a run.
+const SECOND: u64 = 1 << 56;
+
+#[test]
+fn steps_of_two_processes_in_turns_are_counted_once_each() {
+    let step = |step, row: TraceRow<'static>| TraceRow { step: Some(step), ..row };
+    let rows = [
+        step(1, load(0, 0x1000, 100)),
+        step(7, load(1, SECOND | 0x1000, 30)),
+        step(1, load(2, 0x1000, 100)),
+        step(7, load(3, SECOND | 0x1000, 30)),
+        step(2, load(4, 0x1000, 60)),
+        step(7, load(5, SECOND | 0x1000, 40)),
+        step(2, load(6, 0x1000, 60)),
+        step(2, load(7, SECOND | 0x1000, 40)),
+    ];
+    let working_set = of_type(&dwell(&rows), "activation").working_set.clone();
+    // The same number in another process is another step: 100, 40, 60 and 40 bytes.
+    assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(50.0), Some(100)));
+}
+
+#[test]
+fn steps_that_two_threads_of_a_process_compute_at_once_are_counted_once_each() {
+    let step = |step, row: TraceRow<'static>| TraceRow { step: Some(step), ..row };
+    let in_turns = (0..8).map(|time_ns| step(1 + time_ns as u32 % 2, load(time_ns, 0x1000, 100)));
+    let rows: Vec<TraceRow<'_>> =
+        in_turns.chain([step(3, load(9, 0x1000, 20)), step(2, load(10, 0x1000, 100))]).collect();
+    let working_set = of_type(&dwell(&rows), "activation").working_set.clone();
+    assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(100.0), Some(100)));
+}
+
+#[test]
+fn a_row_without_a_step_inside_of_one_changes_nothing() {
+    let rows = [
+        load(0, 0x1000, 100),
+        TraceRow { step: None, ..store(1, 0x1010, 8) },
+        TraceRow { step: None, ..store(2, 0x1000, 100) },
+        load(3, 0x1000, 100),
+        TraceRow { step: None, ..store(4, 0x0fc0, 200) },
+        load(5, 0x1000, 50),
+    ];
+    let working_set = of_type(&dwell(&rows), "activation").working_set.clone();
+    assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(100.0), Some(100)));
+}
+
+#[test]
+fn steps_of_the_kv_cache_are_counted_once_each_whatever_comes_between() {
+    let kv = |step, address: u64, size_bytes| TraceRow {
+        region_type: RegionType::KvCache,
+        region_id: 9,
+        step: Some(step),
+        ..load(1, address, size_bytes)
+    };
+    let rows = [
+        kv(0, 0x1000, 300),
+        kv(1, 0x1000, 100),
+        kv(1, SECOND | 0x1000, 40),
+        kv(2, 0x1000, 200),
+        kv(1, 0x1000, 100),
+        kv(1, SECOND | 0x1000, 40),
+        kv(0, 0x1000, 300),
+    ];
+    let report = analyse(Options::default(), Some(&[BLOCK]), &rows);
+    let working_set = &of_type(&report, "kv_cache").working_set;
+    // 300 of the prompts, 100, 200, and 40 of the second process.
+    assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(150.0), Some(300)));
+}
+
+#[test]
+fn the_mean_interval_of_kv_blocks_is_not_cut_to_whole_nanoseconds() {
+    let blocks = [
+        KvBlock { write_ns: 0, last_read_ns: Some(10), total_reads: 3, ..BLOCK },
+        KvBlock { address: 0x2000, write_ns: 5, last_read_ns: Some(6), total_reads: 2, ..BLOCK },
+    ];
+    let kv = TraceRow { region_type: RegionType::KvCache, region_id: 9, ..load(0, 0x1000, 100) };
+    let interval =
+        of_type(&analyse(Options::default(), Some(&blocks), &[kv]), "kv_cache").inter_access_interval.clone();
+    assert_eq!(interval.mean_ns, Some(11.0 / 5.0));
+}
+
 #[test]
 fn locality_looks_at_consecutive_accesses_of_a_type() {
     let other = TraceRow { region_type: RegionType::Weight, region_id: 1, ..load(1, 0x9000, 64) };

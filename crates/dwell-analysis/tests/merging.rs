@@ -20,27 +20,30 @@ use support::{BLOCK, ROW, S};
 /// Distance of the memory of one part from that of the next.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Seconds since the row before, address, size, direction, type, whether the step changes, part and period.
-type RowParts = (u64, u64, u64, bool, usize, bool, u64, u64);
+/// What the addresses of the second process have beside those of the first.
+const SECOND_PROCESS: u64 = 1 << 56;
 
-/// Rows by time over little memory in each of two parts; steps only count up.
+/// Seconds since the row before, address, size, direction, type, step, part, process and period.
+type RowParts = (u64, u64, u64, bool, usize, Option<u32>, u64, u64, u64);
+
+/// Rows by time over little memory in each of two parts and processes, whose steps come in any order.
 fn rows(is_exact: bool) -> impl Strategy<Value = Vec<TraceRow<'static>>> {
     let types = 0usize..RegionType::ALL.len();
-    let row = (0u64..3, 0u64..40, 0u64..12, any::<bool>(), types, prop::bool::weighted(0.2), 0u64..2, 2u64..50);
+    let step = prop::option::of(0u32..6);
+    let row = (0u64..3, 0u64..40, 0u64..12, any::<bool>(), types, step, 0u64..2, 0u64..2, 2u64..50);
     prop::collection::vec(row, 0..80).prop_map(move |rows| {
-        let (mut now_ns, mut step) = (0, 0);
-        let row = |(pause, address, size_bytes, is_store, region, steps_on, part, period): RowParts| {
+        let mut now_ns = 0;
+        let row = |(pause, address, size_bytes, is_store, region, step, part, process, period): RowParts| {
             now_ns += pause * S;
-            step += u32::from(steps_on);
             TraceRow {
                 timestamp_ns: now_ns,
-                address: part * PART_BYTES + 0x1000 + address * 4,
+                address: process * SECOND_PROCESS + part * PART_BYTES + 0x1000 + address * 4,
                 size_bytes,
                 op_type: if is_store { OpType::Store } else { OpType::Load },
                 region_type: RegionType::ALL[region],
                 // Some regions lie in both parts.
                 region_id: region as u32 * 10 + (address % 2) as u32,
-                step: step.checked_sub(1),
+                step,
                 period: if is_exact { 1 } else { period },
                 ..ROW
             }
@@ -65,7 +68,7 @@ fn analyser(options: Options, batch: &RecordBatch) -> Analyser {
 fn whole_and_merged(options: Options, rows: &[TraceRow<'_>]) -> [MetricsReport; 2] {
     let whole = batch(rows);
     let part = |is_upper: bool| {
-        let is_in = |index: &u64| (rows[*index as usize].address >= PART_BYTES) == is_upper;
+        let is_in = |index: &u64| (rows[*index as usize].address % SECOND_PROCESS >= PART_BYTES) == is_upper;
         let indices = UInt64Array::from_iter_values((0..rows.len() as u64).filter(is_in));
         analyser(options, &take_record_batch(&whole, &indices).unwrap())
     };

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+pub mod address_space;
 mod choices;
 mod clock;
 mod collector_name;

@@ -17,17 +17,17 @@
 
 #![forbid(unsafe_code)]
 
-mod address_space;
 pub mod ggml;
 mod labeller;
 mod labelling;
 mod loss_count;
+mod moved;
 mod output;
 pub mod regions;
 pub mod rules;
 pub mod timeline;
 
-pub use address_space::PROCESSES_MAX;
+pub use dwell_events::address_space::PROCESSES_MAX;
 pub use ggml::FileTensor;
 pub use labeller::Labeller;
 pub use labelling::{Labelling, LabellingEnd};

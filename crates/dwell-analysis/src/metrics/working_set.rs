@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{OfType, TypeFigures, mean};
 use crate::Basis;
 use crate::mrm_trace::RegionFacts;
-use crate::region_type::{KNOWN_TYPES, RegionTypeName};
+use crate::region_type::RegionTypeName;
 use crate::statistics::median;
 
 /// How much memory was touched.
@@ -24,80 +24,6 @@ pub struct WorkingSet {
     pub step_median_bytes: Option<f64>,
     /// The same, largest.
     pub step_max_bytes: Option<u64>,
-}
-
-/// Numbers the windows of a trace: the rows from one change of the step to the next.
-#[derive(Debug, Default)]
-pub(crate) struct StepCounter {
-    current_step: Option<u32>,
-    /// Counts up with every change of the step; 0 before the first.
-    number: u32,
-}
-
-impl StepCounter {
-    /// Follows a row's step. Rows outside of any step belong to no window and end none.
-    ///
-    /// Returns the number of the row's window, 0 if it has none, and whether the window is new.
-    pub(crate) fn enter(&mut self, step: Option<u32>) -> (u32, bool) {
-        let Some(step) = step else { return (0, false) };
-        let is_new = self.current_step.replace(step) != Some(step);
-        self.number += u32::from(is_new);
-        (self.number, is_new)
-    }
-}
-
-/// One window of a step.
-#[derive(Clone, Debug)]
-struct StepWindow {
-    step: u32,
-    first_ns: u64,
-    /// By region type.
-    bytes: [u64; KNOWN_TYPES],
-}
-
-/// Bytes touched in each step, by region type.
-#[derive(Debug, Default)]
-pub(crate) struct StepWindows {
-    counter: StepCounter,
-    /// In the order of the trace; the last is the current one.
-    windows: Vec<StepWindow>,
-}
-
-impl StepWindows {
-    /// As [`StepCounter::enter`].
-    pub(crate) fn enter(&mut self, step: Option<u32>, now_ns: u64) -> (u32, bool) {
-        let (number, is_new) = self.counter.enter(step);
-        if let Some(step) = step.filter(|_| is_new) {
-            self.windows.push(StepWindow { step, first_ns: now_ns, bytes: [0; KNOWN_TYPES] });
-        }
-        (number, is_new)
-    }
-
-    pub(crate) fn add(&mut self, type_index: usize, bytes: u64) {
-        if let Some(window) = self.windows.last_mut() {
-            window.bytes[type_index] = window.bytes[type_index].saturating_add(bytes);
-        }
-    }
-
-    /// Bytes of the windows in which the type was touched.
-    pub(crate) fn bytes_of(&self, type_index: usize) -> Vec<u64> {
-        self.windows.iter().map(|window| window.bytes[type_index]).filter(|bytes| *bytes > 0).collect()
-    }
-
-    /// Adds the windows of a part of the same trace that holds other bytes. Windows of one step that follow each other in
-    /// time, with no other step between, are one.
-    pub(crate) fn merge(&mut self, other: StepWindows) {
-        self.windows.extend(other.windows);
-        self.windows.sort_by_key(|window| (window.first_ns, window.step));
-        self.windows.dedup_by(|later, earlier| {
-            let is_same = later.step == earlier.step;
-            if is_same {
-                let pairs = earlier.bytes.iter_mut().zip(&later.bytes);
-                pairs.for_each(|(earlier, later)| *earlier = earlier.saturating_add(*later));
-            }
-            is_same
-        });
-    }
 }
 
 impl TypeFigures for WorkingSet {

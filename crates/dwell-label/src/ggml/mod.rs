@@ -21,8 +21,8 @@ use dwell_records::names::layer_of;
 use dwell_records::{Graph, Placement, Step, WeightPlaced};
 
 use crate::Labelling;
-use crate::address_space::{move_graph, move_weight};
 use crate::loss_count::LossCount;
+use crate::moved::{move_graph, move_weight};
 use crate::output::Output;
 use crate::regions::RegionPlace;
 use compiled::{CompiledGraph, compile};

@@ -1,0 +1,19 @@
+//! Records of a process, moved to where the tables of the run have them.
+
+use dwell_events::address_space::address_in_run;
+use dwell_records::{Graph, WeightPlaced};
+
+/// Moves everything in a graph.
+pub(crate) fn move_graph(process: u8, graph: &mut Graph) {
+    for buffer in &mut graph.buffers {
+        buffer.base = address_in_run(process, buffer.base);
+    }
+    for tensor in &mut graph.tensors {
+        tensor.address = address_in_run(process, tensor.address);
+    }
+}
+
+/// Moves a weight.
+pub(crate) fn move_weight(process: u8, weight: &mut WeightPlaced) {
+    weight.address = address_in_run(process, weight.address);
+}
