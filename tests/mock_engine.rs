@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use dwell_events::engine::{Action, BatchToken, EngineEvent, Job, LoadedModel, StopReason};
 use dwell_events::{LossKind, Phase};
 use dwell_records::testing::{RecordBuilder, SmallModel};
-use dwell_ring::{Producer, monotonic_ns};
+use dwell_ring::Producer;
 
 /// Time from one record to the next.
 const TICK_NS: u64 = 1_000;

@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use dwell_codec::{Codec, DType, Decoder, Encoder, max_payload_bytes};
 use dwell_tensors::TensorFile;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::limits::{Limits, limits};
 use crate::report::Report;
+use crate::trial::thread_s;
 
 const CODECS: [&str; 7] = ["none", "lz4", "zstd:1", "zstd:3", "float", "bounded:range:1e-3", "bounded:nmse:1e-3"];
 
@@ -250,10 +250,4 @@ fn check(sums: &Sums, limits_of: &BTreeMap<(DType, String), Limits>, report: &mu
             report.missed_bar(format!("float encodes {dtype} at {:.2} GB/s", sum.encode_gb_per_s()));
         }
     }
-}
-
-/// Time that this thread has run.
-fn thread_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

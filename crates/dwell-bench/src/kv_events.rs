@@ -3,9 +3,9 @@
 use anyhow::Context;
 use dwell_kv_events::{BlockTracker, TokenPolicy, TrackOptions, decode_batch};
 use dwell_store::ClockAnchor;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::report::{Report, median};
+use crate::trial::thread_s;
 
 /// Events of a batch, and batches of a round.
 const EVENTS: u32 = 200;
@@ -116,10 +116,4 @@ fn put_event(out: &mut Vec<u8>, is_map: bool, hash: i64) -> Result<(), rmp::enco
     rmp::encode::write_nil(out).map_err(rmp::encode::ValueWriteError::InvalidMarkerWrite)?;
     name(out, "medium")?;
     rmp::encode::write_str(out, "GPU")
-}
-
-/// Time that this thread has run.
-fn thread_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

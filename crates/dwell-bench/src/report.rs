@@ -71,13 +71,7 @@ fn today() -> String {
     output.map_or_else(|_| "undated".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The middle value; of two, their mean.
+/// The middle value; of two, their mean; not a number without any.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        length if length % 2 == 1 => sorted[length / 2],
-        length => (sorted[length / 2 - 1] + sorted[length / 2]) / 2.0,
-    }
+    dwell_analysis::statistics::median(&mut values.to_vec()).unwrap_or(f64::NAN)
 }

@@ -41,6 +41,11 @@ pub(crate) fn number(summary: &Value, pointer: &str) -> anyhow::Result<f64> {
     summary.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("the summary has no number at {pointer}"))
 }
 
+/// Time that this thread has run.
+pub(crate) fn thread_s() -> f64 {
+    dwell_clock::thread_cpu_ns() as f64 * 1e-9
+}
+
 /// CPU time of all processes that this one started and waited for, with those that they waited for.
 pub(crate) fn child_cpu_s() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("reading the CPU time of children")?;

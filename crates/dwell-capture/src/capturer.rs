@@ -1,13 +1,15 @@
 //! From an engine's tensors and tokens to a stream.
 
-use dwell_tensors::{TensorHead, TensorStream, TokenMark, monotonic_ns};
+use dwell_clock::monotonic_ns;
+use dwell_events::GraphNode;
+use dwell_tensors::{TensorHead, TensorStream, TokenMark};
 
 use crate::CaptureError;
 use crate::event::{CaptureCounts, CaptureEvent};
 use crate::gather::{Strided, gather};
 use crate::job::{CaptureJob, CaptureOutput};
 use crate::listed::{ListedTensor, listed};
-use crate::node::{Names, Node};
+use crate::node::Names;
 use crate::selection::Choice;
 
 /// Puts the wanted tensors of an engine into a stream. What fails is kept and told at the end: the engine asks
@@ -66,7 +68,7 @@ impl Capturer {
     }
 
     /// Chooses tensors from the graphs of a prompt and of one token, and opens the stream; says what came of it.
-    pub fn begin(&mut self, prompt: &[Node<'_>], decode: &[Node<'_>]) -> Result<CaptureEvent, CaptureError> {
+    pub fn begin(&mut self, prompt: &[GraphNode<'_>], decode: &[GraphNode<'_>]) -> Result<CaptureEvent, CaptureError> {
         let tensors = listed(prompt, decode);
         let Some(output) = self.job.output.clone() else { return Ok(CaptureEvent::Graph { tensors }) };
         self.choice = self.job.selection.choose(&tensors)?;
@@ -127,7 +129,7 @@ impl Capturer {
     }
 
     /// Whether the next tensor of the graph is captured; to be asked of all, in their order.
-    pub fn wants(&mut self, node: &Node<'_>) -> bool {
+    pub fn wants(&mut self, node: &GraphNode<'_>) -> bool {
         if self.open.is_none() || !self.job.selection.wants_step(self.step) {
             return false;
         }
@@ -165,7 +167,7 @@ impl Capturer {
             layer: chosen.layer,
             step: self.step,
             token_index: Some(open.tokens),
-            timestamp_ns: monotonic_ns(),
+            timestamp_ns: monotonic_ns().cast_signed(),
             dtype: chosen.dtype,
             shape: taken.iter().filter(|taken| taken.is_kept).map(|taken| taken.count).collect(),
         };

@@ -1,6 +1,7 @@
 //! From elements that lie anywhere in memory to elements one after another.
 
-use crate::node::DIMENSIONS;
+use dwell_events::DIMENSIONS;
+
 use crate::slice::Taken;
 
 /// Where the elements of a tensor lie: bytes from the first on, lengths and strides innermost first.

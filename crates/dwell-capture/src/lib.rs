@@ -6,7 +6,7 @@
 //!         tokens ───────────────▶    └──▶ CaptureEvent ─▶ whoever asked for it
 //! ```
 //!
-//! Knows no engine: one tells of its tensors as [`Node`]s and gives their memory when they are computed.
+//! Knows no engine: one tells of its tensors as [`GraphNode`](dwell_events::GraphNode)s and gives their memory when they are computed.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,6 @@ pub use group::Group;
 pub use job::{CaptureJob, CaptureOutput, model_fingerprint};
 pub use layers::{Layers, UnreadableLayers};
 pub use listed::{Length, ListedTensor, listed};
-pub use node::{DIMENSIONS, NameParts, Names, Node};
+pub use node::{NameParts, Names};
 pub use selection::{CapturedPhase, Selection, shape_text};
 pub use slice::{Slice, SlicePart, Taken, UnreadableSlice};

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use dwell_events::{DIMENSIONS, GraphNode};
 use dwell_tensors::DType;
 use serde::{Deserialize, Serialize};
 
 use crate::group::{self, Group};
-use crate::node::{DIMENSIONS, NameParts, Names, Node};
+use crate::node::{NameParts, Names};
 
 /// Dimensions that every tensor is given: rows and columns.
 const LEAST_RANK: usize = 2;
@@ -92,12 +93,12 @@ fn dtype(type_name: &str) -> Option<DType> {
 ///
 /// A tensor has as many dimensions in every step as it has in the prompt, where lengths of 1 outside the others do not
 /// count, and at least two.
-pub fn listed(prompt: &[Node<'_>], decode: &[Node<'_>]) -> Vec<ListedTensor> {
-    let decoded: HashMap<String, &Node<'_>> = named(decode).into_iter().collect();
+pub fn listed(prompt: &[GraphNode<'_>], decode: &[GraphNode<'_>]) -> Vec<ListedTensor> {
+    let decoded: HashMap<String, &GraphNode<'_>> = named(decode).into_iter().collect();
     let prompted = named(prompt);
     let known: std::collections::HashSet<&str> = prompted.iter().map(|(name, _)| name.as_str()).collect();
     let only_decoded = named(decode).into_iter().filter(|(name, _)| !known.contains(name.as_str()));
-    let all: Vec<(String, &Node<'_>)> = prompted.iter().cloned().chain(only_decoded).collect();
+    let all: Vec<(String, &GraphNode<'_>)> = prompted.iter().cloned().chain(only_decoded).collect();
     let groups = group::groups(all.iter().map(|(name, _)| name.as_str()));
     all.iter()
         .map(|(name, node)| {
@@ -115,12 +116,12 @@ pub fn listed(prompt: &[Node<'_>], decode: &[Node<'_>]) -> Vec<ListedTensor> {
         .collect()
 }
 
-fn named<'a, 'n>(graph: &'a [Node<'n>]) -> Vec<(String, &'a Node<'n>)> {
+fn named<'a, 'n>(graph: &'a [GraphNode<'n>]) -> Vec<(String, &'a GraphNode<'n>)> {
     let mut names = Names::default();
     graph.iter().map(|node| (names.next(node), node)).collect()
 }
 
-fn lengths(prompt: &Node<'_>, decode: &Node<'_>) -> Vec<Length> {
+fn lengths(prompt: &GraphNode<'_>, decode: &GraphNode<'_>) -> Vec<Length> {
     let rank = rank(&prompt.lengths).max(rank(&decode.lengths));
     let pairs = prompt.lengths.iter().zip(&decode.lengths).take(rank).rev();
     pairs
@@ -140,8 +141,8 @@ fn rank(lengths: &[u64; DIMENSIONS]) -> usize {
 mod tests {
     use super::*;
 
-    fn node(name: &str, lengths: [u64; DIMENSIONS]) -> Node<'_> {
-        Node { name, op: "ADD", type_name: "f32", lengths, sources: &[] }
+    fn node(name: &str, lengths: [u64; DIMENSIONS]) -> GraphNode<'_> {
+        GraphNode { name: name.into(), op: "ADD", type_name: "f32", lengths, sources: Vec::new() }
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn tensors_that_only_one_graph_has_are_listed_too() {
-        let names = |prompt: &[Node<'_>], decode: &[Node<'_>]| -> Vec<String> {
+        let names = |prompt: &[GraphNode<'_>], decode: &[GraphNode<'_>]| -> Vec<String> {
             listed(prompt, decode).into_iter().map(|tensor| tensor.name).collect()
         };
         let (one, other) = ([node("chunk-0", [4, 3, 1, 1])], [node("step-0", [4, 1, 1, 1])]);

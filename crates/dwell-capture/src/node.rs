@@ -1,29 +1,13 @@
-//! The tensors of a graph as an engine tells of them, and the names that they are captured under.
+//! The names that the tensors of a graph are captured under.
 
 use std::collections::HashMap;
 
-/// Dimensions that a tensor of a graph has.
-pub const DIMENSIONS: usize = 4;
+use dwell_events::GraphNode;
 
 /// Beginning of the names that ggml gives to tensors without one.
 const UNNAMED: &str = "node_";
 /// Between the name of a tensor and its number among those of the same name.
 const NUMBER_MARK: char = '#';
-
-/// A tensor of a graph, before it is computed.
-#[derive(Clone, Debug)]
-pub struct Node<'a> {
-    /// Its name in the graph; not unique.
-    pub name: &'a str,
-    /// The operation that computes it.
-    pub op: &'a str,
-    /// The engine's name of its type.
-    pub type_name: &'a str,
-    /// Its lengths, innermost first.
-    pub lengths: [u64; DIMENSIONS],
-    /// Names of what it is computed from.
-    pub sources: &'a [&'a str],
-}
 
 /// Gives the tensors of one graph, in their order, the names that they are captured under: each has its own.
 #[derive(Debug, Default)]
@@ -38,8 +22,8 @@ impl Names {
     }
 
     /// The name of the next tensor: the second of the same name gets `#2`, and so on.
-    pub fn next(&mut self, node: &Node<'_>) -> String {
-        let name = role(node).unwrap_or_else(|| node.name.to_owned());
+    pub fn next(&mut self, node: &GraphNode<'_>) -> String {
+        let name = role(node).unwrap_or_else(|| node.name.clone().into_owned());
         let times = self.seen.entry(name.clone()).or_insert(0);
         *times += 1;
         if *times == 1 { name } else { format!("{name}{NUMBER_MARK}{times}") }
@@ -48,12 +32,12 @@ impl Names {
 
 /// What an unnamed tensor is, by the weight that it is computed with: not every architecture of llama.cpp names the
 /// output of attention.
-fn role(node: &Node<'_>) -> Option<String> {
+fn role(node: &GraphNode<'_>) -> Option<String> {
     if !node.name.starts_with(UNNAMED) {
         return None;
     }
     node.sources.iter().find_map(|source| {
-        if matches!(*source, "output.weight" | "token_embd.weight") && node.op == "MUL_MAT" {
+        if matches!(&**source, "output.weight" | "token_embd.weight") && node.op == "MUL_MAT" {
             return Some("result_output".to_owned());
         }
         let (layer, weight) = source.strip_prefix("blk.")?.split_once('.')?;
@@ -93,10 +77,13 @@ impl<'a> NameParts<'a> {
 
 #[cfg(test)]
 mod tests {
+    use dwell_events::DIMENSIONS;
+
     use super::*;
 
-    fn node<'a>(name: &'a str, op: &'a str, sources: &'a [&'a str]) -> Node<'a> {
-        Node { name, op, type_name: "f32", lengths: [1; DIMENSIONS], sources }
+    fn node<'a>(name: &'a str, op: &'static str, sources: &[&'a str]) -> GraphNode<'a> {
+        let sources = sources.iter().map(|&source| source.into()).collect();
+        GraphNode { name: name.into(), op, type_name: "f32", lengths: [1; DIMENSIONS], sources }
     }
 
     #[test]

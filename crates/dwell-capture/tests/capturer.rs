@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use dwell_capture::{
-    CaptureError, CaptureEvent, CaptureJob, CaptureOutput, CapturedPhase, Capturer, GenerationEnd, Node, Selection,
-    Slice, Strided,
+    CaptureError, CaptureEvent, CaptureJob, CaptureOutput, CapturedPhase, Capturer, GenerationEnd, Selection, Slice,
+    Strided,
 };
+use dwell_events::GraphNode;
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_tensors::{Pressure, TensorFile};
 
@@ -35,8 +36,8 @@ fn job(path: &Path, is_resumed: bool, checkpoint_every: Option<u64>) -> CaptureJ
     }
 }
 
-fn node(name: &str, tokens: u64) -> Node<'_> {
-    Node { name, op: "ADD", type_name: "f32", lengths: [WIDTH, tokens, 1, 1], sources: &[] }
+fn node(name: &str, tokens: u64) -> GraphNode<'_> {
+    GraphNode { name: name.into(), op: "ADD", type_name: "f32", lengths: [WIDTH, tokens, 1, 1], sources: Vec::new() }
 }
 
 fn begin(job: CaptureJob) -> Result<Capturer, CaptureError> {
@@ -153,7 +154,7 @@ fn a_type_of_blocks_is_left_out_and_told() {
     let mut wanted = job(&folder.path().join("a"), false, None);
     wanted.selection.tensors = vec!["*".to_owned()];
     let mut capturer = Capturer::new(wanted.clone(), "none".to_owned());
-    let graph = [node("l_out-0", 1), Node { type_name: "q8_0", ..node("cache", 1) }];
+    let graph = [node("l_out-0", 1), GraphNode { type_name: "q8_0", ..node("cache", 1) }];
     let CaptureEvent::Begun { tensors, unstorable, .. } = capturer.begin(&graph, &graph).unwrap() else { panic!() };
     assert_eq!((tensors.len(), unstorable), (1, vec!["cache".to_owned()]));
     wanted.selection.tensors = vec!["cache".to_owned()];

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use dwell_analysis::memory::{Line, Point, robust_line};
+use dwell_clock::process_cpu_ns;
 use dwell_events::schema::memory::MemoryRow;
-use dwell_process::{SamplerSummary, process_cpu_ns, process_name, total_label};
+use dwell_process::{SamplerSummary, process_name, total_label};
 
 /// Points kept of one column. Twice as many are halved, so that a long watch keeps fewer from everywhere.
 const MOST_POINTS: usize = 4096;

@@ -3,53 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../tests/counting_allocator.rs"]
+mod counting_allocator;
 
 use common::{Random, elements};
+use counting_allocator::most_held_during;
 use dwell_codec::{Codec, DType, Decoder, Encoder};
-
-/// Counts what each thread holds.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-fn add(bytes: isize) {
-    HELD.set(HELD.get() + bytes);
-    MOST.set(MOST.get().max(HELD.get()));
-}
-
-// SAFETY: memory is the system's; the counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        add(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const CODECS: [&str; 6] = ["none", "lz4", "zstd:1", "float", "bounded:range:1e-3", "bounded:nmse:1e-6"];
 const FLOATS: [DType; 5] = [DType::F16, DType::Bf16, DType::F32, DType::F64, DType::F8E5M2];
 
 /// Decodes with a bound on memory; whether it was taken for whole is for the caller.
 fn decode(codec: Codec, dtype: DType, payload: &[u8], out: &mut [u8]) -> bool {
-    let before = HELD.get();
-    MOST.set(before);
-    let taken = Decoder::default().decode(codec, dtype, payload, out).is_ok();
-    let most = (MOST.get() - before) as usize;
+    let (taken, most) = most_held_during(|| Decoder::default().decode(codec, dtype, payload, out).is_ok());
     // Tables and a context of the zstd library are there for any tensor.
     assert!(most <= 4 * out.len() + 256 * 1024, "{codec}: {most} bytes for {} of elements", out.len());
     taken

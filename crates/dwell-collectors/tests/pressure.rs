@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
+use dwell_clock::monotonic_ns;
 use dwell_collectors::{ALL, Collected, Collector, build_tables};
 use dwell_events::ClockAnchor;
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
-use dwell_process::monotonic_ns;
 use dwell_store::{RunDir, open_table};
 use serde_json::json;
 

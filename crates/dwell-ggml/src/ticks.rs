@@ -1,6 +1,6 @@
 //! A counter that is cheaper to read than the clock, for the times between two readings of the clock.
 
-use dwell_ring::monotonic_ns;
+use dwell_clock::monotonic_ns;
 
 /// A counter that is read after every operation.
 ///

@@ -1,10 +1,11 @@
 //! What the machine does before a run begins.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use dwell_clock::monotonic_ns;
 use dwell_events::host::{Baseline, Sensor};
+use dwell_process::wait_until;
 
 use crate::cpu_times::CpuWatch;
 use crate::meminfo::Meminfo;
@@ -28,7 +29,8 @@ pub fn measure_baseline_at(root: &Root, duration: Duration, interval: Duration, 
     let pressure = PressureWatch::begin(root, &mut buffer);
     let mut intervals = 0;
     while begin.elapsed() < duration && !stop.load(Ordering::Relaxed) {
-        wait_until(Instant::now() + interval.min(duration.saturating_sub(begin.elapsed())), stop);
+        let left = interval.min(duration.saturating_sub(begin.elapsed()));
+        wait_until(monotonic_ns() + left.as_nanos() as u64, stop, STOP_LATENCY);
         cpu.look(&mut buffer);
         intervals += 1;
     }
@@ -45,16 +47,6 @@ pub fn measure_baseline_at(root: &Root, duration: Duration, interval: Duration, 
         load_averages: load_averages(root),
         tasks_running: tasks_running(root),
         pressure: pressure.end(&mut buffer),
-    }
-}
-
-fn wait_until(due: Instant, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(STOP_LATENCY));
     }
 }
 

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod baseline;
+mod clock_anchor;
 mod cpu_list;
 mod cpu_times;
 mod error;
@@ -22,6 +23,7 @@ mod root;
 mod telemetry;
 
 pub use baseline::{measure_baseline, measure_baseline_at};
+pub use clock_anchor::clock_anchor;
 pub use error::HostError;
 pub use facts::{read_host, read_host_at};
 pub use kept_file::KeptFile;

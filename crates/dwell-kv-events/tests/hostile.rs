@@ -2,53 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../tests/counting_allocator.rs"]
+mod counting_allocator;
 
+use counting_allocator::most_held_during;
 use dwell_kv_events::{BlockTracker, TokenPolicy, TrackOptions, decode_batch};
 use dwell_store::ClockAnchor;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-/// Counts what each thread holds.
-struct Counting;
-
-fn add(bytes: isize) {
-    HELD.set(HELD.get() + bytes);
-    MOST.set(MOST.get().max(HELD.get()));
-}
-
-// SAFETY: memory is the system's; the counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        add(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// What may be set aside for elements that are claimed and not there: 1024 of events, hashes and tokens.
 const CLAIMED_MAX_BYTES: usize = 256 * 1024;
 
 fn decode_within_limits(payload: &[u8]) {
-    let before = HELD.get();
-    MOST.set(before);
-    let decoded = decode_batch(payload);
-    let most = (MOST.get() - before) as usize;
+    let (decoded, most) = most_held_during(|| decode_batch(payload));
     assert!(most <= CLAIMED_MAX_BYTES + 64 * payload.len(), "{most} bytes for {payload:x?}");
     if let Ok(batch) = decoded {
         let clock = ClockAnchor { monotonic_ns: 0, unix_ns: 0 };

@@ -36,7 +36,7 @@ use dwell_events::engine::{Engine, EngineFailure, Job};
 
 pub use error::EngineError;
 pub use job::{run_job, runtime};
-pub use tap::{DIMENSIONS, GraphNode, GraphTensor, TensorTap, TrialGraphs};
+pub use tap::{GraphTensor, TensorTap, TrialGraphs};
 
 /// What llama.cpp calls while it computes.
 ///

@@ -1,14 +1,13 @@
 //! Looking at the tensors of a graph while it is computed.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
+use dwell_events::{DIMENSIONS, GraphNode};
 use llama_cpp_sys_2 as sys;
 
 use crate::EngineError;
-
-/// Dimensions of a ggml tensor.
-pub const DIMENSIONS: usize = 4;
 
 /// Who looks at tensors while they are computed; called on the thread that runs the job.
 ///
@@ -25,28 +24,13 @@ pub trait TensorTap {
     fn computed(&mut self, tensor: &GraphTensor<'_>);
 }
 
-/// What is to be known of a tensor before it is computed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphNode {
-    /// Its name in the graph, such as `l_out-3`; not unique.
-    pub name: String,
-    /// The operation that computes it, such as `MUL_MAT`.
-    pub op: &'static str,
-    /// llama.cpp's name of its type, such as `f32`.
-    pub type_name: &'static str,
-    /// Its lengths, innermost first as ggml has them.
-    pub lengths: [u64; DIMENSIONS],
-    /// Names of what it is computed from.
-    pub sources: Vec<String>,
-}
-
 /// The graphs of a trial with the model, in a context of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrialGraphs {
     /// Of a prompt of several tokens.
-    pub prompt: Vec<GraphNode>,
+    pub prompt: Vec<GraphNode<'static>>,
     /// Of one decoded token.
-    pub decode: Vec<GraphNode>,
+    pub decode: Vec<GraphNode<'static>>,
 }
 
 /// A tensor of a graph.
@@ -95,13 +79,13 @@ impl<'graph> GraphTensor<'graph> {
     }
 
     /// What is to be known of it without its elements.
-    pub fn node(&self) -> GraphNode {
+    pub fn node(&self) -> GraphNode<'graph> {
         GraphNode {
-            name: self.name().to_owned(),
+            name: self.name().into(),
             op: self.op(),
             type_name: self.type_name(),
             lengths: self.lengths(),
-            sources: self.sources().map(str::to_owned).collect(),
+            sources: self.sources().map(Cow::Borrowed).collect(),
         }
     }
 

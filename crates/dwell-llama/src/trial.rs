@@ -67,7 +67,7 @@ impl TensorTap for Seen<'_> {
 
     fn wants(&mut self, tensor: &GraphTensor<'_>) -> bool {
         let graph = if self.is_prompt.get() { &mut self.graphs.prompt } else { &mut self.graphs.decode };
-        graph.push(tensor.node());
+        graph.push(tensor.node().into_owned());
         false
     }
 

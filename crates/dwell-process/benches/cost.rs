@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_process::{Pace, RollupPolicy, Sampler, SamplerThread};
-use rustix::time::{ClockId, clock_gettime};
 
 const SAMPLES: u32 = 2_000;
 const WATCH_SECS: u64 = 15;
@@ -78,8 +77,7 @@ fn at_pace(interval: Duration) {
 }
 
 fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    Duration::from_nanos(dwell_clock::thread_cpu_ns())
 }
 
 fn resident_mib() -> u64 {

@@ -22,12 +22,12 @@
 
 #![forbid(unsafe_code)]
 
-mod clock;
 mod cpu_use;
 mod error;
 mod find;
 mod gpu_support;
 mod group;
+mod paced_thread;
 mod relation;
 mod rollup;
 mod sampler;
@@ -41,10 +41,10 @@ mod system;
 mod total;
 mod tree;
 
-pub use clock::{monotonic_ns, process_cpu_ns, thread_cpu_ns};
 pub use error::ProcessError;
 pub use find::{FoundProcess, find_processes, process_name};
 pub use gpu_support::GpuSupport;
+pub use paced_thread::{PacedThread, Rhythm, wait_until};
 pub use rollup::RollupPolicy;
 pub use sampler::Sampler;
 pub use sampler_thread::{Pace, SamplerHandle, SamplerSummary, SamplerThread};

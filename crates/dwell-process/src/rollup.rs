@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::clock::monotonic_ns;
+use dwell_clock::monotonic_ns;
 
 /// How often the page tables are walked for `pss` and `uss`.
 ///

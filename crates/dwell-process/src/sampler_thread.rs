@@ -1,17 +1,15 @@
 //! Sampling at a steady pace on a thread of its own.
 
 use std::ops::ControlFlow;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use dwell_clock::thread_cpu_ns;
 use dwell_events::schema::memory::MemoryRow;
 
-use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::error::ProcessError;
 use crate::group::Reach;
+use crate::paced_thread::{PacedThread, Rhythm};
 use crate::sampler::Sampler;
 use crate::system::Target;
 
@@ -46,10 +44,8 @@ pub struct SamplerSummary {
 
 /// A sampler at work. Dropped without [`SamplerThread::stop`], it stops all the same.
 pub struct SamplerThread {
-    should_stop: Arc<AtomicBool>,
     added: Arc<Mutex<Added>>,
-    /// `None` once joined.
-    thread: Option<JoinHandle<SamplerSummary>>,
+    thread: PacedThread<SamplerSummary>,
 }
 
 impl SamplerThread {
@@ -66,15 +62,12 @@ impl SamplerThread {
         if pace.interval.is_zero() {
             return Err(ProcessError::ZeroInterval);
         }
-        let should_stop = Arc::new(AtomicBool::new(false));
         let added = Arc::new(Mutex::new(Added::Open(Vec::new())));
-        let rounds =
-            Rounds { sampler, pace, on_rows, should_stop: should_stop.clone(), added: added.clone(), rows: Vec::new() };
-        let thread = thread::Builder::new()
-            .name("dwell-process".to_owned())
-            .spawn(move || rounds.run())
+        let hand_over_every = pace.hand_over_every;
+        let rounds = Rounds { sampler, hand_over_every, on_rows, added: added.clone(), rows: Vec::new() };
+        let thread = PacedThread::start("dwell-process", pace.interval, move |rhythm| rounds.run(rhythm))
             .map_err(|source| ProcessError::NoThread { source })?;
-        Ok(Self { should_stop, added, thread: Some(thread) })
+        Ok(Self { added, thread })
     }
 
     /// Adds processes from any thread while the sampling goes on.
@@ -84,31 +77,14 @@ impl SamplerThread {
 
     /// Whether the sampling has ended by itself.
     pub fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.thread.is_finished()
     }
 
     /// Takes a last sample, hands over what is left, and ends the thread.
     ///
     /// A panic in `on_rows` goes on here.
     pub fn stop(mut self) -> SamplerSummary {
-        match self.join() {
-            Some(Ok(summary)) => summary,
-            Some(Err(panic)) => resume_unwind(panic),
-            None => SamplerSummary::default(),
-        }
-    }
-
-    fn join(&mut self) -> Option<thread::Result<SamplerSummary>> {
-        let thread = self.thread.take()?;
-        self.should_stop.store(true, Ordering::Release);
-        thread.thread().unpark();
-        Some(thread.join())
-    }
-}
-
-impl Drop for SamplerThread {
-    fn drop(&mut self) {
-        self.join();
+        self.thread.stop().unwrap_or_default()
     }
 }
 
@@ -155,28 +131,24 @@ impl SamplerHandle {
 /// The work of the thread.
 struct Rounds<F> {
     sampler: Sampler,
-    pace: Pace,
+    hand_over_every: Duration,
     on_rows: F,
-    should_stop: Arc<AtomicBool>,
     added: Arc<Mutex<Added>>,
     rows: Vec<MemoryRow>,
 }
 
 impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
-    fn run(mut self) -> SamplerSummary {
-        let interval_ns = nanos(self.pace.interval);
-        let hand_over_ns = nanos(self.pace.hand_over_every);
+    fn run(mut self, mut rhythm: Rhythm) -> SamplerSummary {
         let mut summary = SamplerSummary::default();
-        let mut due_ns = monotonic_ns();
-        let mut handed_over_ns = due_ns;
+        let mut handed_over_at = Instant::now();
         loop {
-            let is_last = self.should_stop.load(Ordering::Acquire);
+            let is_last = rhythm.is_over();
             self.take_added();
             self.sampler.sample_into(&mut self.rows);
             summary.samples += 1;
             let is_last = is_last || self.sampler.has_all_samples() || (self.sampler.are_all_gone() && self.close());
-            if is_last || monotonic_ns() - handed_over_ns >= hand_over_ns {
-                handed_over_ns = monotonic_ns();
+            if is_last || handed_over_at.elapsed() >= self.hand_over_every {
+                handed_over_at = Instant::now();
                 if self.hand_over().is_break() {
                     break;
                 }
@@ -184,10 +156,7 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
             if is_last {
                 break;
             }
-            let (next_ns, skipped) = next_deadline(due_ns, interval_ns, monotonic_ns());
-            summary.missed += skipped;
-            due_ns = next_ns;
-            self.wait_until(due_ns);
+            summary.missed += rhythm.wait();
         }
         *self.added() = Added::Closed;
         summary.gone_pids = self.sampler.gone_pids().to_vec();
@@ -223,39 +192,5 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
         let flow = if self.rows.is_empty() { ControlFlow::Continue(()) } else { (self.on_rows)(&self.rows) };
         self.rows.clear();
         flow
-    }
-
-    /// Returns at that moment, or at once when asked to stop.
-    fn wait_until(&self, due_ns: u64) {
-        while !self.should_stop.load(Ordering::Acquire) {
-            let now_ns = monotonic_ns();
-            if now_ns >= due_ns {
-                return;
-            }
-            thread::park_timeout(Duration::from_nanos(due_ns - now_ns));
-        }
-    }
-}
-
-/// The first deadline that is still ahead, and how many have gone by since the last.
-fn next_deadline(due_ns: u64, interval_ns: u64, now_ns: u64) -> (u64, u64) {
-    let skipped = now_ns.saturating_sub(due_ns) / interval_ns;
-    (due_ns.saturating_add(interval_ns.saturating_mul(skipped + 1)), skipped)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deadlines_stay_on_their_grid_and_the_skipped_are_counted() {
-        assert_eq!(next_deadline(1_000, 100, 1_020), (1_100, 0));
-        assert_eq!(next_deadline(1_000, 100, 1_100), (1_200, 1));
-        assert_eq!(next_deadline(1_000, 100, 1_350), (1_400, 3));
-        assert_eq!(next_deadline(1_000, 100, 990), (1_100, 0));
     }
 }

@@ -15,10 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use child::{Child, MIB, PAGE_BYTES};
+use dwell_clock::monotonic_ns;
 use dwell_events::schema::memory::MemoryRow;
-use dwell_process::{
-    Pace, ProcessError, RollupPolicy, Sampler, SamplerThread, find_processes, monotonic_ns, total_label,
-};
+use dwell_process::{Pace, ProcessError, RollupPolicy, Sampler, SamplerThread, find_processes, total_label};
 use skip::skip;
 
 const LABEL: &str = "tree";

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use dwell_tensors::{
     DType, Handover, Pressure, StreamError, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError,
-    monotonic_ns,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -231,7 +231,7 @@ impl Stream {
         let dtype = *DType::ALL.get(dtype).ok_or_else(|| usage_text(py, "a number that is no dtype's", Vec::new()))?;
         let shape = shape.iter_borrowed().map(|length| length.extract()).collect::<PyResult<_>>()?;
         let (name, layer) = (name.text.clone(), name.layer);
-        Ok(TensorHead { name, layer, step, token_index, timestamp_ns: monotonic_ns(), dtype, shape })
+        Ok(TensorHead { name, layer, step, token_index, timestamp_ns: monotonic_ns().cast_signed(), dtype, shape })
     }
 }
 

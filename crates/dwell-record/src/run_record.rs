@@ -1,9 +1,8 @@
 //! The record of a request, as of the moment when recording begins.
 
-use dwell_events::ClockAnchor;
 use dwell_events::host::Baseline;
 use dwell_events::server::without_secrets;
-use dwell_host::read_host;
+use dwell_host::{clock_anchor, read_host};
 use dwell_metadata::{PageCache, RunRecord, RunRequest};
 
 /// What is written before anything starts: the request without secrets, the clocks and the machine.
@@ -19,9 +18,4 @@ pub(crate) fn run_record(request: &RunRequest, baseline: Option<Baseline>, page_
         page_cache,
         dwell_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-fn clock_anchor() -> ClockAnchor {
-    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    ClockAnchor { monotonic_ns: dwell_ring::monotonic_ns(), unix_ns: unix.as_nanos() as u64 }
 }

@@ -1,16 +1,14 @@
-//! How records get from a recorded process to the observer: a mapped file of fixed size, and the clock that both read.
+//! How records get from a recorded process to the observer: a mapped file of fixed size.
 //!
 //! The recorded process makes the ring, in a folder that the observer names in its environment, and sends its records
 //! with a [`RecordSender`]. The observer empties the ring as a [`Consumer`]. What the bytes mean is the business of the
 //! `dwell-records` crate.
 //!
-//! The crate depends on libc alone, besides that one, because it runs inside other people's programs.
+//! Besides that one and the clock, the crate depends on libc alone, because it runs inside other people's programs.
 
-mod clock;
 mod record_sender;
 mod ring;
 
-pub use clock::monotonic_ns;
 pub use record_sender::RecordSender;
 pub use ring::{
     Consumer, DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, Producer, RingError, file_name, process_exists,

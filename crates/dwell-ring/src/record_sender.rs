@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use dwell_clock::monotonic_ns;
 use dwell_records::{Kind, frame_header};
 
-use crate::{Producer, RingError, monotonic_ns};
+use crate::{Producer, RingError};
 
 /// Sends the records of this process, numbered without gaps, from any thread.
 ///

@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::monotonic_ns;
+use dwell_clock::monotonic_ns;
 
 const MAGIC: [u8; 8] = *b"DWELLRNG";
 const VERSION: u32 = 1;

@@ -13,7 +13,6 @@ use dwell_events::{OpType, Phase, RegionType};
 use dwell_store::{
     RawCompression, RawReader, RawWriter, RecordsBuilder, TableWriter, open_table, open_table_columns, records_schema,
 };
-use rustix::time::{ClockId, clock_gettime};
 
 const LAYERS: u64 = 16;
 const NODES: u64 = 25;
@@ -130,8 +129,7 @@ impl Decode {
 }
 
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    Duration::from_nanos(dwell_clock::process_cpu_ns())
 }
 
 fn report(what: &str, rows: u64, cpu: Duration) {

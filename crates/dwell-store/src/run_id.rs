@@ -21,9 +21,8 @@ fn random_u24() -> u32 {
 }
 
 fn clock_u24() -> u32 {
-    let nanos =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-    (nanos ^ std::process::id().rotate_left(12)) & 0xff_ffff
+    // The lowest bits are the ones that differ between two runs of one second.
+    (dwell_clock::unix_ns() as u32 ^ std::process::id().rotate_left(12)) & 0xff_ffff
 }
 
 #[cfg(test)]

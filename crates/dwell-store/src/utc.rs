@@ -12,8 +12,7 @@ pub(crate) fn utc_file_name(unix_secs: u64) -> String {
 
 /// Seconds since the epoch.
 pub fn unix_secs_now() -> u64 {
-    // A clock before 1970 is a broken clock; the run must still be recorded.
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    dwell_clock::unix_ns() / 1_000_000_000
 }
 
 /// RFC 3339 ends with the year 9999: a later moment is the last one of it.

@@ -34,7 +34,5 @@ pub use options::{DirectIo, Pressure, StreamOptions};
 pub use recover::{Recovered, recover};
 pub use safetensors::export_safetensors;
 pub use stats::{NameStats, StreamStats, stats};
-pub use stream::{
-    Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream, monotonic_ns,
-};
+pub use stream::{Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream};
 pub use verify::{Problem, VerifyReport, verify};

@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dwell_capture::{CaptureError, CaptureEvent, CaptureJob, Capturer, GenerationEnd, Node, Strided};
+use dwell_capture::{CaptureError, CaptureEvent, CaptureJob, Capturer, GenerationEnd, Strided};
 use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, StopReason};
-use dwell_llama::{EngineError, GraphNode, GraphTensor, Hooks, JobObserver, TensorTap, TrialGraphs};
+use dwell_llama::{EngineError, GraphTensor, Hooks, JobObserver, TensorTap, TrialGraphs};
 
 use crate::{given_job, interruption_flag};
 
 /// How often the observer is told how far the stream is.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Sources that a tensor of ggml can have.
-const MOST_SOURCES: usize = 10;
 
 pub(crate) fn run_from_stdin() -> Result<(), String> {
     let job: CaptureJob = given_job()?;
@@ -68,24 +65,13 @@ impl TensorTap for Tap {
     fn begin(&mut self, graphs: &TrialGraphs) -> Result<(), EngineError> {
         let refused =
             |error: CaptureError| EngineError::TapRefused { message: error.to_string(), hints: error.hints() };
-        let (prompt_sources, decode_sources) = (sources(&graphs.prompt), sources(&graphs.decode));
-        let prompt = nodes(&graphs.prompt, &prompt_sources);
-        let decode = nodes(&graphs.decode, &decode_sources);
-        let event = self.capturer.borrow_mut().begin(&prompt, &decode).map_err(refused)?;
+        let event = self.capturer.borrow_mut().begin(&graphs.prompt, &graphs.decode).map_err(refused)?;
         report(&event);
         Ok(())
     }
 
     fn wants(&mut self, tensor: &GraphTensor<'_>) -> bool {
-        let mut sources = [""; MOST_SOURCES];
-        let count = sources.iter_mut().zip(tensor.sources()).map(|(place, source)| *place = source).count();
-        self.capturer.borrow_mut().wants(&Node {
-            name: tensor.name(),
-            op: tensor.op(),
-            type_name: tensor.type_name(),
-            lengths: tensor.lengths(),
-            sources: &sources[..count],
-        })
+        self.capturer.borrow_mut().wants(&tensor.node())
     }
 
     fn computed(&mut self, tensor: &GraphTensor<'_>) {
@@ -93,21 +79,6 @@ impl TensorTap for Tap {
         let memory = tensor.memory(&mut self.copy);
         self.capturer.borrow_mut().computed(Strided { memory, lengths, strides_bytes });
     }
-}
-
-fn sources(graph: &[GraphNode]) -> Vec<Vec<&str>> {
-    graph.iter().map(|node| node.sources.iter().map(String::as_str).collect()).collect()
-}
-
-fn nodes<'a>(graph: &'a [GraphNode], sources: &'a [Vec<&'a str>]) -> Vec<Node<'a>> {
-    let node = |(node, sources): (&'a GraphNode, &'a Vec<&'a str>)| Node {
-        name: &node.name,
-        op: node.op,
-        type_name: node.type_name,
-        lengths: node.lengths,
-        sources,
-    };
-    graph.iter().zip(sources).map(node).collect()
 }
 
 struct Observer {

@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_files::FileError;
-use dwell_process::{Pace, ProcessError, Sampler, SamplerThread, monotonic_ns};
-use dwell_store::{ClockAnchor, MemoryLog, MemoryLogForm, StoreError};
+use dwell_host::clock_anchor;
+use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
+use dwell_store::{MemoryLog, MemoryLogForm, StoreError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -89,9 +90,7 @@ fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
         let failure = Failure::new(format!("writing samples needs a name that ends in .csv or .parquet: {output:?}"));
         return Err(failure.hint("choose another name with -o").into());
     };
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let anchor = ClockAnchor { monotonic_ns: monotonic_ns(), unix_ns: unix.as_nanos() as u64 };
-    MemoryLog::create(output, form, anchor, args.force).map(Some).map_err(|error| match &error {
+    MemoryLog::create(output, form, clock_anchor(), args.force).map(Some).map_err(|error| match &error {
         StoreError::File(FileError::Exists { path, .. }) => {
             let failure = Failure::new(error.to_string());
             let failure = match path == output {

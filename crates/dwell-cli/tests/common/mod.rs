@@ -2,11 +2,17 @@
 
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
+#[path = "../../../../tests/cached.rs"]
+mod cached;
 mod processes;
 mod running_server;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod small_disk;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;
+#[path = "../../../../tests/workplace.rs"]
+mod workplace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,35 +20,17 @@ use std::process::{Command, Output};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
+pub use cached::{cached, llama_program};
 use dwell_events::schema::Table;
-use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_store::open_table;
-pub use processes::{pid_of, send, wait_for, wait_for_end_of, worker_of};
+pub use processes::{wait_for_end_of, worker_of};
 pub use running_server::RunningServer;
 pub use skip::skip;
 pub use small_disk::SmallDisk;
-
-/// A folder of its own for a test, removed when it ends well.
-pub struct Workplace {
-    dir: tempfile::TempDir,
-}
+pub use waiting::{pid_of, send, wait_for};
+pub use workplace::Workplace;
 
 impl Workplace {
-    pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    pub fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// Writes a model with random weights.
-    pub fn model(&self, spec: MakeSpec) -> PathBuf {
-        let path = self.path().join("model.gguf");
-        make(&MakePlan::new(spec).unwrap(), &path, Overwrite::Allow, &mut |_| {}).unwrap();
-        path
-    }
-
     /// `dwell run` on a model, into this folder.
     pub fn run_command(&self, model: &Path, arguments: &[&str]) -> Command {
         let mut command = dwell();
@@ -201,20 +189,4 @@ pub fn text(batch: &RecordBatch, name: &str, row: usize) -> String {
         return words.values().as_string::<i32>().value(words.key(row).unwrap()).to_owned();
     }
     column.as_string::<i32>().value(row).to_owned()
-}
-
-/// A file that `scripts/setup.sh test` puts into the cache, if it is there.
-pub fn cached(path: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("dwell").join(path)).filter(|path| path.exists())
-}
-
-/// A program of llama.cpp in the cache, or a note that a test cannot run here.
-pub fn llama_program(test: &str, program: &str) -> Option<PathBuf> {
-    let found = cached(&format!("llama-tools/bin/{program}"));
-    if found.is_none() {
-        skip(test, "the llama.cpp programs are not in the cache (scripts/fetch-llama-tools.sh gets them)");
-    }
-    found
 }

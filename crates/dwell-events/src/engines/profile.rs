@@ -122,6 +122,16 @@ impl EngineProfile {
         follows_mmap: false,
     };
 
+    /// A server of many users with the API of OpenAI, which tells more of itself: vLLM and what is built like it.
+    pub(super) const INFERENCE_SERVER: Self = Self {
+        publishes_kv_events: true,
+        publishes_metrics: true,
+        reports_token_ids: true,
+        counts_tokens: true,
+        ignores_end: true,
+        ..Self::OPENAI_API
+    };
+
     /// A program of llama.cpp that dwell starts.
     pub(super) const LLAMA_PROGRAM: Self = Self {
         title: "llama.cpp",

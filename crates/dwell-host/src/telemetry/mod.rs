@@ -6,14 +6,11 @@ mod range;
 mod temperature;
 mod throttle;
 
-use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use dwell_clock::thread_cpu_ns;
 use dwell_events::host::SensorSummary;
-use dwell_process::thread_cpu_ns;
+use dwell_process::{PacedThread, Rhythm};
 
 use crate::cpu_times::CpuWatch;
 use crate::error::HostError;
@@ -27,9 +24,7 @@ pub(crate) use throttle::ThrottleWatch;
 
 /// Watches the sensors on a thread of its own. Dropped without [`SensorThread::stop`], it stops all the same.
 pub struct SensorThread {
-    should_stop: Arc<AtomicBool>,
-    /// `None` once joined.
-    thread: Option<JoinHandle<SensorSummary>>,
+    thread: PacedThread<SensorSummary>,
 }
 
 impl SensorThread {
@@ -38,60 +33,26 @@ impl SensorThread {
         if interval.is_zero() {
             return Err(HostError::ZeroInterval);
         }
-        let should_stop = Arc::new(AtomicBool::new(false));
         let watches = Watches::begin(root);
-        let seen = should_stop.clone();
-        let thread = thread::Builder::new()
-            .name("dwell-sensors".to_owned())
-            .spawn(move || watch(watches, interval, &seen))
+        let thread = PacedThread::start("dwell-sensors", interval, move |rhythm| watch(watches, rhythm))
             .map_err(|source| HostError::NoThread { source })?;
-        Ok(Self { should_stop, thread: Some(thread) })
+        Ok(Self { thread })
     }
 
     /// Takes the last sample and says what was seen.
     pub fn stop(mut self) -> SensorSummary {
-        match self.join() {
-            Some(Ok(summary)) => summary,
-            Some(Err(panic)) => resume_unwind(panic),
-            None => SensorSummary::default(),
-        }
-    }
-
-    fn join(&mut self) -> Option<thread::Result<SensorSummary>> {
-        let thread = self.thread.take()?;
-        self.should_stop.store(true, Ordering::Release);
-        thread.thread().unpark();
-        Some(thread.join())
+        self.thread.stop().unwrap_or_default()
     }
 }
 
-impl Drop for SensorThread {
-    fn drop(&mut self) {
-        self.join();
-    }
-}
-
-fn watch(mut watches: Watches, interval: Duration, should_stop: &AtomicBool) -> SensorSummary {
-    let mut due = Instant::now();
+fn watch(mut watches: Watches, mut rhythm: Rhythm) -> SensorSummary {
     loop {
-        // From the first sample on, so that the pace does not drift; what was missed is not made up for.
-        due = (due + interval).max(Instant::now());
-        wait_until(due, should_stop);
-        let is_last = should_stop.load(Ordering::Acquire);
+        rhythm.wait();
+        let is_last = rhythm.is_over();
         watches.look();
         if is_last {
             return watches.end();
         }
-    }
-}
-
-fn wait_until(due: Instant, should_stop: &AtomicBool) {
-    while !should_stop.load(Ordering::Acquire) {
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::park_timeout(left);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use dwell_process::monotonic_ns;
+use dwell_clock::monotonic_ns;
 use tokio::sync::oneshot;
 use zeromq::{Socket, SocketOptions, SocketRecv, SubSocket, ZmqError, ZmqMessage};
 

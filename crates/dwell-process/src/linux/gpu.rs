@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use dwell_clock::monotonic_ns;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 
-use crate::clock::monotonic_ns;
 use crate::gpu_support::GpuSupport;
 
 const LIBRARY: &str = "libnvidia-ml.so.1";

@@ -9,12 +9,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use dwell_clock::monotonic_ns;
+
 use super::Reader;
 use super::list::relations;
 use super::parse;
 use super::proc_dir::ProcDir;
 use super::proc_file::ProcFile;
-use crate::clock::monotonic_ns;
 use crate::error::is_gone_error;
 use crate::relation::Relation;
 

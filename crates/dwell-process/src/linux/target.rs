@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use dwell_events::schema::memory::MemoryRow;
 
 use super::Reader;
@@ -11,7 +12,6 @@ use super::cpu_time::CpuTime;
 use super::parse::{self, Io, Stat};
 use super::proc_dir::ProcDir;
 use super::proc_file::ProcFile;
-use crate::clock::monotonic_ns;
 use crate::error::{ProcessError, is_gone_error};
 
 /// A process may be moved to another control group; it is asked again after this time.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use dwell_events::schema::memory::MemoryRow;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::Reader;
-use crate::clock::monotonic_ns;
 use crate::cpu_use::cpu_pct;
 use crate::error::ProcessError;
 

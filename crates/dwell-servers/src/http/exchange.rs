@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use dwell_events::engine::EngineKind;
-use dwell_process::monotonic_ns;
 use ureq::http::{HeaderValue, Method, Request, header};
 use ureq::{Agent, Timeout};
 

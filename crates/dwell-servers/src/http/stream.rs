@@ -100,7 +100,7 @@ impl<D: Decoder> Stream<D> {
         let mut items = Vec::new();
         let (arrived_ns, decoded, is_last) = match self.exchange.next_bytes() {
             Ok(Some(arrived)) => (arrived.arrived_ns, self.decoder.push(&arrived.bytes, &mut items), false),
-            Ok(None) => (dwell_process::monotonic_ns(), self.decoder.finish(&mut items), true),
+            Ok(None) => (dwell_clock::monotonic_ns(), self.decoder.finish(&mut items), true),
             Err(error) => return self.end = Some(Err(error)),
         };
         for item in items {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use dwell_process::monotonic_ns;
+use dwell_clock::monotonic_ns;
 
 use super::frame::Frame;
 use crate::Interruption;

@@ -52,7 +52,7 @@ pub(super) fn generate(
     asked: &Asked<'_>,
     on_piece: &mut dyn FnMut(Piece) -> ControlFlow<()>,
 ) -> Result<RequestTimings, ServerError> {
-    let begin_ns = dwell_process::monotonic_ns();
+    let begin_ns = dwell_clock::monotonic_ns();
     let answered = prompt_of(http, asked)
         .and_then(|prompt| Ok(http.post_events("/completion", &body(&prompt, slots, asked))?))
         .and_then(|mut stream| listen(&mut stream, on_piece));

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
+#[path = "../../../../tests/cached.rs"]
+mod cached;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
@@ -13,17 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
+pub use cached::cached;
 use dwell_events::engine::{Action, Engine, EngineEvent, EngineFailure, EngineKind, EngineOptions, Job, JobObserver};
 use dwell_events::server::{RequestTimings, ServerFacts, ServerOptions};
 use dwell_servers::{ServerEngine, ServerPlace};
 pub use skip::skip;
-
-/// A file that `scripts/setup.sh test` puts into the cache, if it is there.
-pub fn cached(path: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("dwell").join(path)).filter(|path| path.exists())
-}
 
 /// The trained model of the cache.
 pub const SMOLLM2: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";

@@ -2,44 +2,30 @@
 
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
+#[path = "../../../../tests/cached.rs"]
+mod cached;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;
+#[path = "../../../../tests/workplace.rs"]
+mod workplace;
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+pub use cached::{cached, llama_program};
 use dwell_events::engine::{
     Action, Engine, EngineEvent, EngineFailure, EngineKind, EngineOptions, Job, JobObserver, StopReason,
 };
 use dwell_events::server::{RequestTimings, ServerFacts, ServerOptions};
-use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_servers::{HttpClient, Interruption, ServerEngine, ServerPlace};
-use rustix::process::{Pid, Signal, kill_process};
-
 pub use skip::skip;
-
-/// How long something that must come is waited for before the test fails.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
-
-/// A file in dwell's cache, if it is there.
-pub fn cached(path: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("dwell").join(path)).filter(|path| path.exists())
-}
-
-/// A program of llama.cpp, or a note that the test cannot run here.
-pub fn llama_program(test: &str, name: &str) -> Option<PathBuf> {
-    let found = cached(&format!("llama-tools/bin/{name}"));
-    if found.is_none() {
-        skip(test, "the llama.cpp programs are not in the cache (scripts/fetch-llama-tools.sh gets them)");
-    }
-    found
-}
+pub use waiting::{send, wait_for};
+pub use workplace::Workplace;
 
 /// The trained model, which has a chat template, or a note that the test cannot run here.
 pub fn trained_model(test: &str) -> Option<PathBuf> {
@@ -50,27 +36,7 @@ pub fn trained_model(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// A folder of its own for a test.
-pub struct Workplace {
-    dir: tempfile::TempDir,
-}
-
 impl Workplace {
-    pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    pub fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// Writes a model with random weights.
-    pub fn model(&self, spec: MakeSpec) -> PathBuf {
-        let path = self.path().join("model.gguf");
-        make(&MakePlan::new(spec).unwrap(), &path, Overwrite::Allow, &mut |_| {}).unwrap();
-        path
-    }
-
     /// Writes a program.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
@@ -255,25 +221,9 @@ pub fn is_token(event: &EngineEvent) -> bool {
     matches!(event, EngineEvent::Token { .. })
 }
 
-pub fn send(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
 /// Whether nothing is left of a process, not even a zombie.
 pub fn is_gone(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// Waits until something is there.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < LONGEST_WAIT, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A server that a user started.

@@ -35,4 +35,4 @@ mod writer;
 pub use error::StreamError;
 pub use progress::{Resumed, StreamProgress, StreamSummary};
 pub use submit::{Elements, Handover, Room};
-pub use tensor_stream::{TensorStream, monotonic_ns};
+pub use tensor_stream::TensorStream;

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use dwell_clock::{monotonic_ns, unix_ns};
 use dwell_files::{check_replaceable, sync_directory_of};
 use rustix::fs::{FlockOperation, flock};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::checkpoint::{self, Checkpoint};
 use super::error::StreamError;
@@ -179,7 +179,7 @@ impl TensorStream {
             token_id,
             token_text,
             packet,
-            timestamp_ns: monotonic_ns(),
+            timestamp_ns: monotonic_ns().cast_signed(),
         })
     }
 
@@ -315,15 +315,8 @@ fn open_locked(path: &Path, may_create: bool) -> Result<File, TensorsError> {
 fn metadata(options: &StreamOptions) -> BTreeMap<String, String> {
     let mut metadata = options.metadata.clone();
     metadata.insert("dwell.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-    let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    metadata.insert("dwell.clock_anchor".to_owned(), format!("{unix_ns} at {}", monotonic_ns()));
+    metadata.insert("dwell.clock_anchor".to_owned(), format!("{} at {}", unix_ns(), monotonic_ns()));
     metadata
-}
-
-/// The clock of every time in a stream: CLOCK_MONOTONIC in nanoseconds, as Python's `time.monotonic_ns` reads it.
-pub fn monotonic_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 fn folder_of(path: &Path) -> &Path {
