@@ -38,7 +38,7 @@ impl KvTensor {
             loads: life.reads,
             bytes: life.bytes,
             is_open: !life.is_evicted,
-            is_inferred: false,
+            is_inferred: life.is_inherited,
         });
         if let Some(retention_ns) = retention_ns {
             self.intervals_ns.add_by_sum(retention_ns, life.reads, life.bytes);

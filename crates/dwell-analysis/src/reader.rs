@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use arrow_buffer::ScalarBuffer;
 use dwell_events::OpType;
+use dwell_events::schema::kv_block_lifecycle::BeginCause;
 
 use crate::columns::{Numbers, required, texts};
 use crate::region_type::{RegionTypeNames, TypeIndex};
@@ -14,9 +15,9 @@ const LIFECYCLE: &str = "kv_block_lifecycle";
 /// Collector whose rows are known to the page only.
 const PAGE_SOURCE: &str = "pages";
 
-/// Columns of `kv_block_lifecycle` that the metrics use; a file may lack bytes, layer and kind.
-pub const KV_LIFECYCLE_COLUMNS: [&str; 8] =
-    ["address", "write_ns", "last_read_ns", "evict_ns", "total_reads", "bytes", "layer", "kind"];
+/// Columns of `kv_block_lifecycle` that the metrics use; a file may lack the last four.
+pub const KV_LIFECYCLE_COLUMNS: [&str; 9] =
+    ["address", "write_ns", "last_read_ns", "evict_ns", "total_reads", "bytes", "layer", "kind", "begin_cause"];
 
 /// Columns of `trace` that the metrics need.
 const NEEDED_COLUMNS: [&str; 5] = ["timestamp_ns", "address", "op_type", "region_type", "region_id"];
@@ -146,6 +147,8 @@ pub(crate) struct BlockLife {
     pub(crate) bytes: u64,
     /// Layer and whether it is a key; none where the table does not say.
     pub(crate) tensor: Option<(u64, bool)>,
+    /// It was written by another process, before it was forked; that store was not one to these addresses.
+    pub(crate) is_inherited: bool,
     pub(crate) basis: Basis,
 }
 
@@ -160,6 +163,8 @@ pub(crate) struct LifecycleBatch {
     bytes: Option<ScalarBuffer<u64>>,
     layers: Option<Numbers>,
     is_key: Option<Vec<bool>>,
+    /// Absent from files of mrm-trace and of dwell 0.1.
+    is_inherited: Option<Vec<bool>>,
 }
 
 impl LifecycleBatch {
@@ -186,6 +191,10 @@ impl LifecycleBatch {
                 .column_by_name("kind")
                 .map(|array| texts(array, "kind", |kind| Ok(kind == Some("k"))))
                 .transpose()?,
+            is_inherited: batch
+                .column_by_name("begin_cause")
+                .map(|array| texts(array, "begin_cause", |cause| Ok(cause == Some(BeginCause::Inherited.name()))))
+                .transpose()?,
         }))
     }
 
@@ -205,6 +214,7 @@ impl LifecycleBatch {
             reads: self.reads[row],
             bytes: self.bytes.as_ref().map_or(1, |bytes| bytes[row]),
             tensor: layer.zip(is_key),
+            is_inherited: self.is_inherited.as_ref().is_some_and(|is_inherited| is_inherited[row]),
             basis: if self.bytes.is_some() { Basis::Exact } else { Basis::Page },
         }
     }

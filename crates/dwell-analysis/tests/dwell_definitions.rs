@@ -4,7 +4,7 @@ mod support;
 
 use dwell_analysis::{Basis, Options, RowOrder, SuitabilityClass, SuitabilityThresholds};
 use dwell_events::RegionType;
-use dwell_events::schema::kv_block_lifecycle::KvBlockRow as KvBlock;
+use dwell_events::schema::kv_block_lifecycle::{BeginCause, KvBlockRow as KvBlock};
 use dwell_events::schema::trace::TraceRow;
 use support::{BLOCK, ROW, S, analyse, dwell, load, of_type, store};
 
@@ -201,6 +201,24 @@ fn steps_of_the_kv_cache_are_counted_once_each_whatever_comes_between() {
     let working_set = &of_type(&report, "kv_cache").working_set;
     // 300 of the prompts, 100, 200, and 40 of the second process.
     assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(150.0), Some(300)));
+}
+
+#[test]
+fn a_life_of_a_kv_block_that_was_inherited_is_inferred() {
+    let blocks = [
+        KvBlock { last_read_ns: Some(10), total_reads: 1, ..BLOCK },
+        KvBlock {
+            address: SECOND | 0x1000,
+            write_ns: 8,
+            last_read_ns: Some(10),
+            total_reads: 1,
+            begin_cause: BeginCause::Inherited,
+            ..BLOCK
+        },
+    ];
+    let kv = TraceRow { region_type: RegionType::KvCache, region_id: 9, ..load(10, 0x1000, 100) };
+    let retention = of_type(&analyse(Options::default(), Some(&blocks), &[kv]), "kv_cache").retention.clone();
+    assert_eq!((retention.inferred_share, retention.basis), (Some(0.5), Basis::Inferred));
 }
 
 #[test]

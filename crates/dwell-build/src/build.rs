@@ -23,6 +23,7 @@ use crate::metadata::run_metadata;
 use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
 use crate::seal::Seal;
 use crate::server_figures::ServerFiguresFile;
+use crate::trace_order::TraceOrder;
 use crate::{BuildError, BuildListener};
 
 /// Rows that are gathered before they are written.
@@ -189,7 +190,7 @@ fn write_accesses(
     let mut records = MergedRecords::open(run, PROCESSES_MAX)?;
     while let Some((process, frame)) = records.next_frame() {
         labeller.frame_of(process, &frame, &mut tables.output);
-        tables.write_full_batches(ROWS_PER_BATCH)?;
+        tables.write_full_batches(ROWS_PER_BATCH, || records.earliest_ns())?;
         if let Some(share) = records.news_of_share_read() {
             listener.building(share);
         }
@@ -225,6 +226,7 @@ fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, BuildError> {
 /// The tables that grow with the run, written while records are labelled.
 struct AccessTables<'a> {
     output: Output,
+    order: TraceOrder,
     trace: TableWriter,
     /// None if a server told of its blocks, which then take the place of traced ones.
     blocks: Option<TableWriter>,
@@ -239,6 +241,7 @@ impl<'a> AccessTables<'a> {
         let has_server = !record.request.job.engine.is_embedded();
         Ok(Self {
             output: Output::new(run.run_id()),
+            order: TraceOrder::default(),
             token_memory: TokenMemory::create(run, &collected.samples.engine, record.clock)?,
             server_figures: has_server.then(|| ServerFiguresFile::create(run, record.clock)).transpose()?,
             trace: table(Table::Trace)?,
@@ -247,9 +250,15 @@ impl<'a> AccessTables<'a> {
         })
     }
 
-    fn write_full_batches(&mut self, rows_min: usize) -> Result<(), StoreError> {
+    /// Writes what has gathered. No row will come that is earlier than what `earliest_ns` says; none at all if it says
+    /// none.
+    fn write_full_batches(
+        &mut self,
+        rows_min: usize,
+        earliest_ns: impl FnOnce() -> Option<u64>,
+    ) -> Result<(), StoreError> {
         if self.output.trace.len() >= rows_min {
-            self.trace.write(&self.output.trace.finish_batch())?;
+            self.write_trace(earliest_ns())?;
         }
         if self.output.blocks.len() >= rows_min {
             let batch = self.output.blocks.finish_batch();
@@ -264,8 +273,14 @@ impl<'a> AccessTables<'a> {
         self.server_figures.as_mut().map_or(Ok(()), |file| file.write(&figures))
     }
 
+    fn write_trace(&mut self, earliest_ns: Option<u64>) -> Result<(), StoreError> {
+        let ordered = self.order.push(self.output.trace.finish_batch(), earliest_ns);
+        ordered.map_or(Ok(()), |rows| self.trace.write(&rows))
+    }
+
     fn finish(mut self) -> Result<(TableRows, TokenTimes), StoreError> {
-        self.write_full_batches(1)?;
+        self.write_full_batches(1, || None)?;
+        self.write_trace(None)?;
         self.server_figures.map_or(Ok(()), ServerFiguresFile::finish)?;
         let mut rows = TableRows::from([
             (Table::Trace.name(), self.trace.finish()?),

@@ -22,6 +22,7 @@ mod relabel;
 mod run_loss;
 mod seal;
 mod server_figures;
+mod trace_order;
 
 pub use build::{BuildSetup, BuiltRun, build_run};
 pub use error::BuildError;

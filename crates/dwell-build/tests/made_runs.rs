@@ -19,10 +19,12 @@ use dwell_collectors::{TENSOR_OPS_STREAM, WorkerRing};
 use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_events::schema::Table;
+use dwell_events::server::PROGRAM_RINGS_DIR;
 use dwell_metadata::{RecordingFacts, RunRecord};
-use dwell_records::testing::SmallModel;
+use dwell_records::Step;
+use dwell_records::testing::{RecordBuilder, SmallModel};
 use dwell_ring::Producer;
-use dwell_store::{RunDir, RunState, open_table, verify};
+use dwell_store::{RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, open_table, records_schema, verify};
 use mock_engine::{MockEngine, PROMPT_TOKENS, USUAL_LOSSES};
 
 /// When the engine begins.
@@ -180,6 +182,49 @@ fn a_recorded_run_becomes_the_tables_that_its_steps_say() {
     run.assert_holds(6);
     run.assert_sealed();
     assert_eq!(built.metrics.trace_rows, run.rows(Table::Trace) as u64);
+}
+
+/// Writes the records of a program into which the recorder was loaded.
+fn write_program(run: &RunDir, pid: u32, records: &RecordBuilder) {
+    let dir = run.raw().join(PROGRAM_RINGS_DIR);
+    fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(format!("{pid}.arrows"));
+    let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
+    let mut builder = RecordsBuilder::new();
+    records.frames().for_each(|frame| builder.push(frame.sequence, frame.kind, frame.time_ns, frame.payload));
+    writer.write(&builder.finish_batch()).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn rows_of_processes_that_compute_at_once_are_in_the_order_of_time() {
+    let run = MadeRun::begun(&job("works", 1));
+    let model = SmallModel::new();
+    let step = |position, times_ns: [u64; 5]| {
+        let [begin_ns, .., end_ns] = times_ns;
+        Step { begin_ns, times_ns: times_ns.to_vec(), ..model.step(position, 7, begin_ns..end_ns) }
+    };
+    // A long graph of one process beside short ones of another.
+    let long = RecordBuilder::new().hello(5).graph(8, &model.graph).step(900, &step(0, [100, 300, 500, 700, 900]));
+    let short = RecordBuilder::new()
+        .hello(6)
+        .graph(9, &model.graph)
+        .step(310, &step(0, [110, 120, 130, 140, 310]))
+        .step(720, &step(1, [320, 330, 340, 710, 720]));
+    write_program(&run.dir, 70, &long);
+    write_program(&run.dir, 71, &short);
+    run.dir.set_state(RunState::Building).unwrap();
+    let built = run.build();
+    assert_eq!((built.metrics.backward_rows, built.metrics.trace_rows), (0, run.rows(Table::Trace) as u64));
+    let rows: Vec<(u64, u64)> = run.batches(Table::Trace).iter().flat_map(numbered_times).collect();
+    assert!(rows.iter().map(|row| row.0).eq(0..built.metrics.trace_rows), "{rows:?}");
+    assert!(rows.is_sorted_by_key(|row| row.1), "{rows:?}");
+}
+
+/// Number and time of each row of a batch of `trace`.
+fn numbered_times(batch: &RecordBatch) -> Vec<(u64, u64)> {
+    let of = |column: &str| batch[column].as_primitive::<UInt64Type>().values().to_vec();
+    of("sample_id").into_iter().zip(of("timestamp_ns")).collect()
 }
 
 #[test]

@@ -12,8 +12,10 @@ use crate::rings;
 
 /// Reads what the worker told and, beside it, what programs recorded, each with its number.
 ///
-/// Streams of one ring are merged by the numbers of their records, rings by time. Number 0 is the worker and the program
-/// with the most records, which the worker's events are about.
+/// Streams of one ring are merged by the numbers of their records, rings by the time at which what is recorded began: a
+/// long graph of one process comes before the short ones that another computed meanwhile, so that at most one graph of
+/// each process has to wait for its rows to be the earliest. Number 0 is the worker and the program with the most records,
+/// which the worker's events are about.
 pub struct MergedRecords {
     rings: Vec<RingRecords>,
     /// Programs that are left out, and the bytes of their streams.
@@ -37,14 +39,25 @@ impl MergedRecords {
         Ok(Self { rings, left_out, has_news: false })
     }
 
-    /// The earliest record that is left, with the number of its process.
+    /// The record that is left whose subject began first, with the number of its process.
     pub fn next_frame(&mut self) -> Option<(u8, Frame<'_>)> {
-        for ring in &mut self.rings {
-            self.has_news |= ring.fill();
-        }
+        self.fill();
         let earliest = self.rings.iter_mut().filter_map(|ring| Some((ring.next_time_ns()?, ring)));
         let (_, ring) = earliest.min_by_key(|(time_ns, _)| *time_ns)?;
         Some((ring.process, ring.take()?))
+    }
+
+    /// The earliest time that the next record of any ring tells of; none if no record is left. If no process computes in
+    /// several threads at once, no record that is left tells of an earlier one.
+    pub fn earliest_ns(&mut self) -> Option<u64> {
+        self.fill();
+        self.rings.iter_mut().filter_map(RingRecords::next_time_ns).min()
+    }
+
+    fn fill(&mut self) {
+        for ring in &mut self.rings {
+            self.has_news |= ring.fill();
+        }
     }
 
     /// What part of the streams was read, if that has changed since it was last asked.
@@ -92,7 +105,7 @@ impl RingRecords {
     }
 
     fn next_time_ns(&mut self) -> Option<u64> {
-        Some(self.next_stream()?.peek()?.time_ns)
+        Some(self.next_stream()?.peek()?.first_time_ns())
     }
 
     fn take(&mut self) -> Option<Frame<'_>> {
@@ -148,11 +161,25 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dwell_records::testing::{RecordBuilder, SmallModel};
+    use dwell_records::{Fork, Hello, Kind, WIRE_VERSION};
     use dwell_store::{RawCompression, RawWriter, RecordsBuilder, records_schema};
 
     /// A stream with one batch for each of these lists of records.
     fn stream(dir: &Path, batches: &[&[u64]]) -> PathBuf {
         write(dir.join("records.arrows"), batches)
+    }
+
+    /// A stream of a program with the records of a process.
+    fn program(run: &RunDir, pid: u32, records: &RecordBuilder) {
+        let path = rings::programs_dir(run).join(format!("{pid}.arrows"));
+        let mut writer = RawWriter::create(&path, records_schema(), RawCompression::None).unwrap();
+        for frame in records.frames() {
+            let mut builder = RecordsBuilder::new();
+            builder.push(frame.sequence, frame.kind, frame.time_ns, frame.payload);
+            writer.write(&builder.finish_batch()).unwrap();
+        }
+        writer.finish().unwrap();
     }
 
     fn write(path: PathBuf, batches: &[&[u64]]) -> PathBuf {
@@ -230,5 +257,37 @@ mod tests {
         let mut ring = RingRecords::open(&StreamPaths::of_worker(&run), 0).unwrap();
         assert_eq!(read_on(&mut ring), [0, 1, 2, 3, 5, 6, 9]);
         assert_eq!((ring.next_sequence, ring.missing()), (10, 3), "4, 7 and 8 are in neither");
+    }
+
+    fn hello(pid: u32, fork: Option<Fork>) -> Vec<u8> {
+        let (way_in, program) = ("preloaded".to_owned(), String::new());
+        Hello { wire_version: WIRE_VERSION, pid, resolution: 2, way_in, program, fork }.encode()
+    }
+
+    #[test]
+    fn records_of_two_processes_come_by_the_time_at_which_their_subject_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::create(dir.path(), "model", "run").unwrap();
+        rings::make_programs_dir(&run).unwrap();
+        let model = SmallModel::new();
+        // A long graph beside two short ones; it is recorded last.
+        let long = RecordBuilder::new().record(10, Kind::Hello, hello(7, None)).step(900, &model.step(0, 7, 100..900));
+        let short = RecordBuilder::new()
+            .record(50, Kind::Hello, hello(8, Some(Fork { parent_pid: 7, time_ns: 20 })))
+            .graph(150, &model.graph)
+            .step(300, &model.step(0, 7, 200..300))
+            .step(500, &model.step(1, 7, 400..500));
+        program(&run, 7, &long);
+        program(&run, 8, &short);
+        let mut merged = MergedRecords::open(&run, 2).unwrap();
+        let mut order = Vec::new();
+        while let Some((_, frame)) = merged.next_frame() {
+            let first_ns = frame.first_time_ns();
+            order.push((first_ns, merged.earliest_ns()));
+        }
+        let times = [10, 20, 100, 150, 200, 400];
+        let expected: Vec<(u64, Option<u64>)> =
+            times.into_iter().zip(times[1..].iter().copied().map(Some).chain([None])).collect();
+        assert_eq!(order, expected);
     }
 }

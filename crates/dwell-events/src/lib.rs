@@ -41,7 +41,7 @@ pub use timeline::{PhaseSpan, RequestSpan};
 /// Version of the table schemas, stored in every Parquet file under [`SCHEMA_VERSION_KEY`].
 ///
 /// The major part changes only when a column that mrm-trace files have changes its meaning.
-pub const SCHEMA_VERSION: &str = "1.2";
+pub const SCHEMA_VERSION: &str = "1.3";
 
 /// Key of the schema version in the Parquet file metadata, shared with mrm-trace.
 pub const SCHEMA_VERSION_KEY: &str = "mrm_trace_schema_version";

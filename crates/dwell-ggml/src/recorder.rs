@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dwell_records::{Hello, Kind, Placement, Refusal, Resolution, WIRE_VERSION, WeightPlaced};
+use dwell_records::{Fork, Hello, Kind, Placement, Refusal, Resolution, WIRE_VERSION, WeightPlaced};
 use dwell_ring::RecordSender;
 
 use crate::abi::{self, Api, Tensor};
@@ -32,6 +32,8 @@ pub struct RecorderOptions {
     pub resolution: Resolution,
     /// How the recorder came into this process: `linked` or `preloaded`.
     pub way_in: &'static str,
+    /// Where the memory of this process comes from, if it was forked from a recorded one.
+    pub fork: Option<Fork>,
 }
 
 /// Records the graphs that this process computes.
@@ -68,6 +70,7 @@ impl Recorder {
             resolution: options.resolution as u8,
             way_in: options.way_in.to_owned(),
             program: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+            fork: options.fork,
         };
         let recorder = Self {
             api,

@@ -31,7 +31,7 @@ impl Recording {
         let folder = std::env::temp_dir().join(format!("dwell-recorder-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let sender = Arc::new(RecordSender::create(&folder, std::process::id(), 1 << 20).unwrap());
-        let options = RecorderOptions { sender, resolution, way_in: "linked" };
+        let options = RecorderOptions { sender, resolution, way_in: "linked", fork: None };
         Self { recorder: Recorder::start(api, options), folder }
     }
 

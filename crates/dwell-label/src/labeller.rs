@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use dwell_events::LossKind;
 use dwell_events::engine::EngineEvent;
 use dwell_events::server::TracedProcess;
+use dwell_events::{LossKind, Phase};
 use dwell_records::{Frame, Graph, Hello, Kind, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 use crate::Labelling;
@@ -80,7 +80,11 @@ impl Labeller {
             Some(Kind::Hello) => Hello::decode(frame.payload).map(|hello| self.hello(process, hello)).is_ok(),
             Some(Kind::Graph) => {
                 labelling.timeline.computations_begin(frame.time_ns);
-                Graph::decode(frame.payload).map(|graph| graphs.graph(process, graph, labelling, out)).is_ok()
+                let loaded_ns = self.loaded_ns(process, frame.time_ns);
+                let (labelling, graphs) = (&mut self.labelling, &mut self.graphs);
+                Graph::decode(frame.payload)
+                    .map(|graph| graphs.graph(process, graph, loaded_ns, labelling, out))
+                    .is_ok()
             }
             Some(Kind::Step) => {
                 Step::decode(frame.payload).is_ok_and(|step| graphs.step(process, &step, labelling, out))
@@ -104,10 +108,25 @@ impl Labeller {
             let reason = format!("the records have version {found}, and this reader knows version {WIRE_VERSION}");
             self.refuse(process, reason);
         }
+        if let Some(fork) = hello.fork
+            && let Some(parent) = self.processes.iter().rfind(|known| known.pid == fork.parent_pid)
+        {
+            self.graphs.forked(process, parent.process, fork.time_ns);
+        }
         if hello.way_in == PRELOADED {
             self.processes.push(TracedProcess { process, pid: hello.pid, program: hello.program.clone() });
         }
         self.hello = Some(hello);
+    }
+
+    /// When weights were in place that nobody was seen to place, at the latest. The engine's phases tell of the worker; a
+    /// program had loaded its own when it first computed.
+    fn loaded_ns(&self, process: u8, graph_ns: u64) -> u64 {
+        if self.processes.iter().any(|known| known.process == process) {
+            return graph_ns;
+        }
+        let timeline = &self.labelling.timeline;
+        timeline.span_of(Phase::WeightLoad).map_or(timeline.last_time_ns(), |span| span.end_ns)
     }
 
     fn refuse(&mut self, process: u8, reason: String) {
@@ -122,7 +141,8 @@ impl Labeller {
     }
 
     /// Ends everything that still lives.
-    pub fn finish(self, out: &mut Output) -> Labelled {
+    pub fn finish(mut self, out: &mut Output) -> Labelled {
+        self.processes.sort_by_key(|process| process.process);
         let (graphs, steps) = self.graphs.counts();
         self.graphs.finish(out);
         let end = self.labelling.finish(out);

@@ -86,6 +86,6 @@ pub struct Labelled {
     pub graphs: u64,
     /// Computations of them.
     pub steps: u64,
-    /// Processes into which the recorder was loaded, in the order in which they began to compute.
+    /// Processes into which the recorder was loaded, by their numbers.
     pub processes: Vec<TracedProcess>,
 }

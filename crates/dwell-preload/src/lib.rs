@@ -13,13 +13,13 @@ mod originals;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use dwell_ggml::abi::Tensor;
 use dwell_ggml::{Recorder, RecorderOptions};
-use dwell_records::{Placement, RESOLUTION_VARIABLE, Resolution};
-use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender};
+use dwell_records::{Fork, Placement, RESOLUTION_VARIABLE, Resolution};
+use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender, monotonic_ns};
 
 use originals::{AbortCallback, Originals};
 
@@ -30,6 +30,17 @@ static PROGRAM_CALLBACK_DATA: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_
 /// The recorder of this process, null before its first graph or weight. What it points to is never freed.
 static RECORDER: AtomicPtr<Option<Recorder>> = AtomicPtr::new(std::ptr::null_mut());
 
+/// This process, once it is recorded; 0 before.
+static RECORDED_PID: AtomicU32 = AtomicU32::new(0);
+
+/// The recorded process that this one has its memory from, and when it was forked; 0 if there is none. A process between
+/// the two that computed nothing is passed over: it has added nothing that is known.
+static PARENT_PID: AtomicU32 = AtomicU32::new(0);
+static FORKED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// When this process, or the one that it was forked from, last began to fork.
+static FORK_BEGUN_NS: AtomicU64 = AtomicU64::new(0);
+
 /// The recorder, started by the first graph or weight; `None` if this process is not to be recorded.
 fn recorder() -> Option<&'static Recorder> {
     static STARTING: Mutex<()> = Mutex::new(());
@@ -38,7 +49,11 @@ fn recorder() -> Option<&'static Recorder> {
         let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         started = RECORDER.load(Ordering::Acquire);
         if started.is_null() {
-            started = Box::into_raw(Box::new(catch_unwind(start_recorder).ok().flatten()));
+            let recorder = catch_unwind(start_recorder).ok().flatten();
+            if recorder.is_some() {
+                RECORDED_PID.store(std::process::id(), Ordering::Release);
+            }
+            started = Box::into_raw(Box::new(recorder));
             RECORDER.store(started, Ordering::Release);
             forget_in_children();
         }
@@ -50,12 +65,21 @@ fn recorder() -> Option<&'static Recorder> {
 /// A child that is forked has the parent's ring mapped, and must not write into it: it starts a recorder of its own.
 fn forget_in_children() {
     static ONCE: Once = Once::new();
+    // Taken in the parent: until the child runs for the first time, the parent may have computed on.
+    unsafe extern "C" fn note_time() {
+        FORK_BEGUN_NS.store(monotonic_ns(), Ordering::Release);
+    }
     unsafe extern "C" fn forget() {
         RECORDER.store(std::ptr::null_mut(), Ordering::Release);
+        let parent_pid = RECORDED_PID.swap(0, Ordering::AcqRel);
+        if parent_pid != 0 {
+            PARENT_PID.store(parent_pid, Ordering::Release);
+            FORKED_NS.store(FORK_BEGUN_NS.load(Ordering::Acquire), Ordering::Release);
+        }
     }
-    // SAFETY: the function stores to an atomic, which may be done between fork and exec.
+    // SAFETY: the functions store to atomics and read the clock, which may be done around a fork.
     ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(forget));
+        libc::pthread_atfork(Some(note_time), None, Some(forget));
     });
 }
 
@@ -67,7 +91,10 @@ fn start_recorder() -> Option<Recorder> {
     match RecordSender::create(&ring_dir, observer_pid, DEFAULT_CAPACITY_BYTES) {
         Ok(sender) => {
             let resolution = resolution.unwrap_or(Resolution::Op);
-            let options = RecorderOptions { sender: Arc::new(sender), resolution, way_in: "preloaded" };
+            let fork = Some(PARENT_PID.load(Ordering::Acquire))
+                .filter(|parent_pid| *parent_pid != 0)
+                .map(|parent_pid| Fork { parent_pid, time_ns: FORKED_NS.load(Ordering::Acquire) });
+            let options = RecorderOptions { sender: Arc::new(sender), resolution, way_in: "preloaded", fork };
             Some(Recorder::start(api, options))
         }
         Err(error) => {

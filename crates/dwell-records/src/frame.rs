@@ -4,8 +4,8 @@
 //! length u32 (of the whole frame) · kind u16 · 0 u16 · sequence u64 · time ns u64 · payload
 //! ```
 
-use crate::DecodeError;
 use crate::encode::Take;
+use crate::{DecodeError, Hello, Step};
 
 /// Bytes before the payload of a frame.
 pub const FRAME_HEADER_BYTES: usize = 24;
@@ -50,6 +50,19 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
+impl Frame<'_> {
+    /// The earliest time that the record tells of: a step is recorded when it has ended, and a forked process exists
+    /// before it records anything. Never later than the record itself.
+    pub fn first_time_ns(&self) -> u64 {
+        let begin_ns = match Kind::from_number(self.kind) {
+            Some(Kind::Step) => Step::begin_ns_of(self.payload),
+            Some(Kind::Hello) => Hello::decode(self.payload).ok().and_then(|hello| hello.fork).map(|fork| fork.time_ns),
+            _ => None,
+        };
+        begin_ns.map_or(self.time_ns, |begin_ns| begin_ns.min(self.time_ns))
+    }
+}
+
 /// The header of a frame with a payload of this length.
 pub fn frame_header(kind: Kind, sequence: u64, time_ns: u64, payload_bytes: usize) -> [u8; FRAME_HEADER_BYTES] {
     let mut header = [0; FRAME_HEADER_BYTES];
@@ -77,4 +90,24 @@ pub fn split_frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, &[u8])>, DecodeErr
     let (sequence, time_ns) = (header.u64()?, header.u64()?);
     let frame = Frame { kind, sequence, time_ns, payload: &bytes[FRAME_HEADER_BYTES..length] };
     Ok(Some((frame, &bytes[length..])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{RecordBuilder, SmallModel};
+
+    #[test]
+    fn a_step_tells_of_the_time_since_it_began_and_a_damaged_one_of_its_own() {
+        let model = SmallModel::new();
+        let late = Step { begin_ns: 1_000, ..model.step(0, 7, 10..20) };
+        let records = RecordBuilder::new()
+            .hello(1)
+            .step(20, &model.step(0, 7, 10..20))
+            .step(21, &late)
+            .record(22, Kind::Step, vec![0; 15])
+            .record(23, Kind::Hello, vec![0; 3]);
+        let times: Vec<u64> = records.frames().map(|frame| frame.first_time_ns()).collect();
+        assert_eq!(times, [1, 10, 21, 22, 23]);
+    }
 }

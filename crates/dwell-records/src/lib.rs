@@ -32,7 +32,7 @@ mod weight;
 pub use error::DecodeError;
 pub use frame::{FRAME_HEADER_BYTES, Frame, Kind, frame_header, split_frame};
 pub use graph::{Buffer, Capture, CaptureForm, Graph, NONE, TensorShape, Unit, ValueType};
-pub use hello::{Hello, Refusal, Resolution};
+pub use hello::{Fork, Hello, Refusal, Resolution};
 pub use step::{IndexRuns, Step, StepParts, VisibleCells};
 pub use weight::{Placement, WeightPlaced};
 

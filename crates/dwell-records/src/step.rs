@@ -68,6 +68,12 @@ impl Step {
         out
     }
 
+    /// When the computation of a payload began, without reading the rest.
+    pub(crate) fn begin_ns_of(payload: &[u8]) -> Option<u64> {
+        let mut take = Take::new(payload);
+        take.bytes(8).and_then(|_graph_and_thread| take.u64()).ok()
+    }
+
     /// Reads a payload.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(payload);

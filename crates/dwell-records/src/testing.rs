@@ -242,6 +242,7 @@ impl RecordBuilder {
             resolution: 2,
             way_in: "linked".to_owned(),
             program: "/made/up".to_owned(),
+            fork: None,
         };
         self.record(time_ns, Kind::Hello, hello.encode())
     }

@@ -124,6 +124,11 @@ impl OpenedTable {
         Ok(Self { file, path: path.to_path_buf(), metadata, schema_version })
     }
 
+    /// Version of the schema that the file states.
+    pub(crate) fn schema_version(&self) -> Option<&str> {
+        self.schema_version.as_deref()
+    }
+
     /// Columns in the file.
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.metadata.schema()

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path};
 
+use arrow_schema::Field;
+use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
 
 use crate::manifest::{Manifest, ManifestFile, files_of_run, hash_file};
@@ -107,15 +109,14 @@ fn table_problem(dir: &Path, table: Table) -> Option<TableProblem> {
         Err(error) => error.to_string(),
         Ok(opened) => {
             let schema = table.schema();
-            let differing: Vec<&str> = schema
-                .fields()
-                .iter()
-                .filter(|field| {
-                    opened.schema().field_with_name(field.name()).map(|found| found.data_type()).ok()
-                        != Some(field.data_type())
-                })
-                .map(|field| field.name().as_str())
-                .collect();
+            let is_earlier = opened.schema_version().is_some_and(is_earlier_version);
+            let is_as_needed = |field: &Field| match opened.schema().field_with_name(field.name()) {
+                Ok(found) => found.data_type() == field.data_type(),
+                // Columns that came with a later version may be missing in any row.
+                Err(_) => is_earlier && field.is_nullable(),
+            };
+            let fields = schema.fields().iter().filter(|field| !is_as_needed(field));
+            let differing: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
             if differing.is_empty() {
                 return None;
             }
@@ -123,4 +124,22 @@ fn table_problem(dir: &Path, table: Table) -> Option<TableProblem> {
         }
     };
     Some(TableProblem { table, problem })
+}
+
+/// Whether tables of this version may lack columns that today's have. The major part was compared when the table was
+/// opened.
+fn is_earlier_version(version: &str) -> bool {
+    let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    minor(version) < minor(SCHEMA_VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tables_of_earlier_versions_may_lack_columns() {
+        assert!(is_earlier_version("1.0") && is_earlier_version("1.2") && is_earlier_version("1"));
+        assert!(!is_earlier_version(SCHEMA_VERSION) && !is_earlier_version("1.1000"));
+    }
 }

@@ -115,7 +115,8 @@ fn start_sending(job: &Job, is_traced: bool) -> Result<Arc<RecordSender>, String
         .map_err(|error| format!("making the recorder's ring: {error}, in \"{}\"", ring_dir.display()))?;
     let sender = Arc::new(sender);
     if is_traced {
-        let options = RecorderOptions { sender: sender.clone(), resolution: resolution_of(job), way_in: "linked" };
+        let (sender, resolution) = (sender.clone(), resolution_of(job));
+        let options = RecorderOptions { sender, resolution, way_in: "linked", fork: None };
         RECORDER.get_or_init(|| Recorder::start(linked::api(), options));
     }
     Ok(sender)

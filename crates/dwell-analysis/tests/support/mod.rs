@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use dwell_analysis::{Analyser, Definitions, MetricsReport, Options, RegionTypeRow};
-use dwell_events::schema::kv_block_lifecycle::{EndCause, KvBlockBuilder, KvBlockRow, KvKind};
+use dwell_events::schema::kv_block_lifecycle::{BeginCause, EndCause, KvBlockBuilder, KvBlockRow, KvKind};
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::{OpType, Phase, RegionType};
 
@@ -51,6 +51,7 @@ pub const BLOCK: KvBlockRow = KvBlockRow {
     bytes: 100,
     cell: 0,
     end_cause: EndCause::Teardown,
+    begin_cause: BeginCause::Written,
 };
 
 /// The report on the rows.

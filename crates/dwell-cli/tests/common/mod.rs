@@ -103,6 +103,7 @@ pub struct Block {
     pub bytes: u64,
     pub cell: u32,
     pub end_cause: String,
+    pub begin_cause: String,
 }
 
 impl Run {
@@ -147,6 +148,7 @@ impl Run {
                     bytes: wide(&batch, "bytes", row),
                     cell: optional::<UInt32Type>(&batch, "cell", row).unwrap(),
                     end_cause: text(&batch, "end_cause", row),
+                    begin_cause: text(&batch, "begin_cause", row),
                 })
                 .collect::<Vec<_>>()
         };

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use arrow_array::RecordBatch;
+use arrow_array::types::UInt64Type;
+use dwell_events::schema::Table;
 use rustix::process::Signal;
 
-use crate::common::{Access, Workplace, dwell, send, text_of, wait_for};
+use crate::common::{Access, Run, Workplace, dwell, optional, send, text, text_of, wait_for, wide};
 use crate::packages::{PYTHON, assert_kv_bytes_are_arithmetic, small_model};
 use crate::{done, python_with_llama, trace, traced_run};
 
@@ -27,9 +30,10 @@ fn forks(place: &Workplace, script: &str, name: &str) {
     let metadata = run.metadata();
     let processes = metadata["processes"].as_array().unwrap();
     let pids: BTreeSet<u64> = processes.iter().map(|process| process["pid"].as_u64().unwrap()).collect();
-    let numbers: BTreeSet<u64> = processes.iter().map(|process| process["process"].as_u64().unwrap()).collect();
-    assert_eq!((pids.len(), numbers), (2, BTreeSet::from([0, 1])));
+    let numbers: Vec<u64> = processes.iter().map(|process| process["process"].as_u64().unwrap()).collect();
+    assert_eq!((pids.len(), numbers), (2, vec![0, 1]));
     let accesses = run.accesses();
+    assert!(accesses.is_sorted_by_key(|access| access.timestamp_ns), "rows of both by time");
     for process in [0, 1] {
         assert_kv_bytes_are_arithmetic(&of_process(&accesses, process), &model);
     }
@@ -51,6 +55,44 @@ fn a_child_that_is_forked_from_a_loaded_model_has_a_ring_of_its_own() {
     let script = PYTHON.replace(generate, &format!("import os\nchild = os.fork()\n{generate}"));
     let script = format!("{script}\nif child:\n    os.wait()\n");
     forks(&Workplace::new(), &script, "a_child_that_is_forked_from_a_loaded_model_has_a_ring_of_its_own");
+}
+
+/// Address, tensor, origin and offset in the file of the weights of a process, by its own addresses.
+fn weights_of(run: &Run, process: u64) -> BTreeSet<(u64, String, String, Option<u64>)> {
+    let rows = |batch: RecordBatch| {
+        let is_weight = |row: &usize| {
+            text(&batch, "region_type", *row) == "weight" && wide(&batch, "address", *row) >> PROCESS_SHIFT == process
+        };
+        let weight = |row| {
+            let address = wide(&batch, "address", row) % (1 << PROCESS_SHIFT);
+            let file_offset = optional::<UInt64Type>(&batch, "file_offset", row);
+            (address, text(&batch, "tensor", row), text(&batch, "origin", row), file_offset)
+        };
+        (0..batch.num_rows()).filter(is_weight).map(weight).collect::<Vec<_>>()
+    };
+    run.batches(Table::RegionMap).into_iter().flat_map(rows).collect()
+}
+
+#[test]
+fn a_child_that_goes_on_with_the_tokens_of_its_parent_has_its_weights_and_kv_blocks_from_it() {
+    let name = "a_child_that_goes_on_with_the_tokens_of_its_parent_has_its_weights_and_kv_blocks_from_it";
+    let Some(python) = python_with_llama(name) else { return };
+    let place = Workplace::new();
+    let model = small_model(&place);
+    let script = format!("{PYTHON}\nimport os\nchild = os.fork()\nllm.eval([9])\nif child:\n    os.wait()\n");
+    let command = [python.to_str().unwrap(), "-c", &script, model.to_str().unwrap()];
+    let (run, _) = done(&place, trace(&place, &["--quiet", "--model", model.to_str().unwrap()], &command));
+    let weights = weights_of(&run, 0);
+    assert!(weights.iter().any(|(_, _, _, file_offset)| file_offset.is_some()), "{weights:?}");
+    assert_eq!(weights_of(&run, 1), weights);
+    let accesses = run.accesses();
+    let of_child = of_process(&accesses, 1);
+    assert!(!of_child.iter().any(|access| access.region_type == "weight" && access.is_store), "nothing was written");
+    // Four tokens of the prompt and five that were computed further, in three layers, keys and values.
+    let blocks: Vec<_> = run.blocks().into_iter().filter(|block| block.address >> PROCESS_SHIFT == 1).collect();
+    let inherited: Vec<_> = blocks.iter().filter(|block| block.begin_cause == "inherited").collect();
+    assert_eq!((inherited.len(), blocks.len()), (9 * 3 * 2, 10 * 3 * 2));
+    assert!(inherited.iter().all(|block| block.total_reads > 0), "the child attends over them");
 }
 
 #[test]

@@ -15,6 +15,25 @@ use super::columns::{numbers, words};
 use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::PAGE_SHIFT;
 
+/// How a life of a block began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BeginCause {
+    /// The block was written.
+    Written,
+    /// Its process was forked from one that had written it.
+    Inherited,
+}
+
+impl BeginCause {
+    /// The name used in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            BeginCause::Written => "written",
+            BeginCause::Inherited => "inherited",
+        }
+    }
+}
+
 /// Why a life of a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndCause {
@@ -69,7 +88,7 @@ pub struct KvBlockRow {
     pub block_id: u64,
     /// First byte of the block. With a transposed V cache the other bytes are spread behind it.
     pub address: u64,
-    /// When the block was written.
+    /// When the block was written; when its process was forked, for one that is inherited.
     pub write_ns: u64,
     /// When it was last read; none if it never was.
     pub last_read_ns: Option<u64>,
@@ -93,6 +112,8 @@ pub struct KvBlockRow {
     pub cell: u32,
     /// How the life ended.
     pub end_cause: EndCause,
+    /// How it began.
+    pub begin_cause: BeginCause,
 }
 
 impl KvBlockRow {
@@ -185,6 +206,7 @@ pub fn schema() -> SchemaRef {
             text("lora", true),
             optional("token_hash", DataType::UInt64),
             optional("token_ids", DataType::Utf8),
+            text("begin_cause", true),
         ]))
     });
     SCHEMA.clone()
@@ -192,11 +214,11 @@ pub fn schema() -> SchemaRef {
 
 /// Unit and meaning of each column, in the order of the schema.
 #[rustfmt::skip]
-pub(super) const MEANINGS: [Meaning; 24] = [
-    meaning("block_id", "", "number of the life, from 0, in the order in which lives ended"),
+pub(super) const MEANINGS: [Meaning; 25] = [
+    meaning("block_id", "", "number of the life, from 0; lives of one process are numbered in the order in which they ended"),
     meaning("address", "", "first byte; in a transposed V cache the other bytes are spread behind it; missing for KV events"),
     meaning("address_page", "4 KiB pages", "`address >> 12`; missing for KV events"),
-    meaning("write_ns", "ns", "when it was written"),
+    meaning("write_ns", "ns", "when it was written; when its process was forked, if it is inherited"),
     meaning("last_read_ns", "ns", "when it was last read; missing if it never was; for KV events, when its reuse was last reported"),
     meaning("evict_ns", "ns", "when it was overwritten, rewritten, removed or cleared; missing if it stayed until the end"),
     meaning("total_reads", "", "operations that read it; for KV events, reports of its reuse, a lower bound"),
@@ -217,6 +239,7 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("lora", "", "name of the adapter that it was computed with; KV events only"),
     meaning("token_hash", "", "salted hash of its token ids, the same for the same tokens within a run; KV events only"),
     meaning("token_ids", "", "its token ids, separated by spaces, if they were to be kept; KV events only"),
+    meaning("begin_cause", "", "`written`, or `inherited`: its process was forked from one that had written it, and nothing was stored; missing in tables of dwell 0.1, where it stands for `written`"),
 ];
 
 /// Gathers lives into batches.
@@ -271,9 +294,10 @@ fn batch(rows: &[KvBlockRow]) -> RecordBatch {
         words(rows, |row| row.end_cause.name()),
     ];
     let schema = schema();
-    let only_of_kv_events = schema.fields()[columns.len()..].iter();
+    let only_of_kv_events = schema.fields()[columns.len()..schema.fields().len() - 1].iter();
     let missing = only_of_kv_events.map(|field| new_null_array(field.data_type(), rows.len()));
-    let columns = columns.into_iter().chain(missing).collect();
+    let begin_causes = words(rows, |row| row.begin_cause.name());
+    let columns = columns.into_iter().chain(missing).chain([begin_causes]).collect();
     RecordBatch::try_new(schema.clone(), columns).expect("the columns are the schema's, in order")
 }
 
@@ -309,6 +333,7 @@ pub fn event_batch(rows: &[KvEventBlockRow]) -> RecordBatch {
         optional_words(rows, |row| row.lora.as_deref()),
         numbers::<UInt64Type, _>(rows, |row| row.token_hash),
         strings(rows, |row| row.token_ids.as_deref()),
+        words(rows, |_| BeginCause::Written.name()),
     ];
     RecordBatch::try_new(schema(), columns).expect("the columns are the schema's, in order")
 }
@@ -358,7 +383,9 @@ mod tests {
         for name in ["address", "address_page", "layer", "kind", "sequence", "cell", "bytes", "parent_hash", "lora"] {
             assert!(is_missing(name), "{name}");
         }
-        for name in ["write_ns", "evict_ns", "block_hash", "medium", "kv_group", "token_hash", "end_cause"] {
+        for name in
+            ["write_ns", "evict_ns", "block_hash", "medium", "kv_group", "token_hash", "end_cause", "begin_cause"]
+        {
             assert!(!is_missing(name), "{name}");
         }
         assert_eq!(row.lifetime_ns(), 200);

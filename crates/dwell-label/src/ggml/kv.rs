@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use dwell_events::schema::kv_block_lifecycle::{EndCause, KvBlockBuilder, KvBlockRow, KvKind};
+use dwell_events::address_space::{address_in_other, process_of};
+use dwell_events::schema::kv_block_lifecycle::{BeginCause, EndCause, KvBlockBuilder, KvBlockRow, KvKind};
 use dwell_records::TensorShape;
 use dwell_records::names::layer_of;
 
@@ -35,6 +36,8 @@ struct Cell {
     writer: i32,
     sharers: u64,
     is_live: bool,
+    /// Another process wrote it, which this one was forked from.
+    is_inherited: bool,
 }
 
 const UNKNOWN: i32 = i32::MIN;
@@ -48,9 +51,21 @@ const EMPTY_CELL: Cell = Cell {
     writer: UNKNOWN,
     sharers: 0,
     is_live: false,
+    is_inherited: false,
 };
 
+impl Cell {
+    /// The same in a process that is forked now. What was read before was read in the parent.
+    fn inherited(&self, fork_ns: u64) -> Self {
+        if !self.is_live {
+            return EMPTY_CELL;
+        }
+        Self { write_ns: fork_ns, last_read_ns: 0, reads: 0, is_inherited: true, ..*self }
+    }
+}
+
 /// The keys or the values of one layer.
+#[derive(Clone)]
 struct KvTensor {
     layer: u16,
     kind: KvKind,
@@ -72,6 +87,21 @@ impl KvTensor {
         let (stream, cell) = (cell / self.cells_per_stream, cell % self.cells_per_stream);
         self.base + stream * self.cells_per_stream * self.block_bytes + cell * self.value_bytes
     }
+
+    fn live_bytes(&self) -> u64 {
+        self.cells.iter().filter(|cell| cell.is_live).count() as u64 * self.block_bytes
+    }
+
+    /// Whether it has this many cells per stream, streams and bytes per block.
+    fn has_shape(&self, shape: (u64, u64, u64)) -> bool {
+        (self.cells_per_stream, self.streams, self.block_bytes) == shape
+    }
+
+    /// The same in a process that is forked now.
+    fn inherited(&self, process: u8, fork_ns: u64) -> Self {
+        let cells = self.cells.iter().map(|cell| cell.inherited(fork_ns)).collect();
+        Self { base: address_in_other(process, self.base), cells, ..*self }
+    }
 }
 
 /// Number of a cache tensor.
@@ -82,6 +112,8 @@ pub type KvIndex = usize;
 pub struct KvCaches {
     tensors: Vec<KvTensor>,
     by_address: HashMap<u64, KvIndex>,
+    /// What forked processes have of their parents and have not computed with yet, by address.
+    inherited: HashMap<u64, KvTensor>,
     next_block_id: u64,
     live_bytes: u64,
 }
@@ -100,26 +132,48 @@ impl KvCaches {
         {
             return None;
         }
-        if let Some(&index) = self.by_address.get(&root.address) {
-            let known = &self.tensors[index];
-            if (known.cells_per_stream, known.streams, known.block_bytes) == (cells_per_stream, streams, block_bytes) {
-                return Some(index);
-            }
+        let shape = (cells_per_stream, streams, block_bytes);
+        if let Some(&index) = self.by_address.get(&root.address)
+            && self.tensors[index].has_shape(shape)
+        {
+            return Some(index);
         }
+        let layer = layer_of(&root.name).unwrap_or(u16::MAX);
+        let inherited = self
+            .inherited
+            .remove(&root.address)
+            .filter(|tensor| tensor.has_shape(shape) && (tensor.kind, tensor.layer) == (kind, layer));
+        let tensor = match inherited {
+            Some(tensor) => tensor,
+            None => KvTensor {
+                layer,
+                kind,
+                base: root.address,
+                block_bytes,
+                value_bytes,
+                cells_per_stream,
+                streams,
+                is_transposed: false,
+                cells: vec![EMPTY_CELL; usize::try_from(cells).ok()?],
+            },
+        };
         let index = self.tensors.len();
-        self.tensors.push(KvTensor {
-            layer: layer_of(&root.name).unwrap_or(u16::MAX),
-            kind,
-            base: root.address,
-            block_bytes,
-            value_bytes,
-            cells_per_stream,
-            streams,
-            is_transposed: false,
-            cells: vec![EMPTY_CELL; usize::try_from(cells).ok()?],
-        });
+        self.live_bytes += tensor.live_bytes();
+        self.tensors.push(tensor);
         self.by_address.insert(root.address, index);
         Some(index)
+    }
+
+    /// A process was forked from another: it has the blocks that live there, from now on, once it computes with them.
+    pub fn fork(&mut self, parent: u8, child: u8, time_ns: u64) {
+        let used = self.by_address.values().map(|&index| &self.tensors[index]);
+        // What the parent has inherited itself it passes on, whether it computed or not.
+        let of_parent = used.chain(self.inherited.values()).filter(|tensor| process_of(tensor.base) == parent);
+        let inherited: Vec<KvTensor> = of_parent
+            .filter(|tensor| tensor.cells.iter().any(|cell| cell.is_live))
+            .map(|tensor| tensor.inherited(child, time_ns))
+            .collect();
+        self.inherited.extend(inherited.into_iter().map(|tensor| (tensor.base, tensor)));
     }
 
     /// Says that the tensor holds one value of all cells after the other, rather than one cell after the other.
@@ -177,6 +231,7 @@ impl KvCaches {
             writer: place.sequence.unwrap_or(UNKNOWN),
             sharers: place.sequence.map_or(0, sharer_bit),
             is_live: true,
+            is_inherited: false,
         };
         self.live_bytes += tensor.block_bytes;
     }
@@ -198,8 +253,14 @@ impl KvCaches {
             let before = self.tensors[index].cells[cell];
             if before.is_live {
                 self.end_life(index, cell, EndCause::Rewritten, Some(time_ns), out);
-                self.tensors[index].cells[cell] =
-                    Cell { write_ns: time_ns, last_read_ns: 0, reads: 0, written_position: before.position, ..before };
+                self.tensors[index].cells[cell] = Cell {
+                    write_ns: time_ns,
+                    last_read_ns: 0,
+                    reads: 0,
+                    written_position: before.position,
+                    is_inherited: false,
+                    ..before
+                };
                 self.live_bytes += self.tensors[index].block_bytes;
             }
         }
@@ -305,6 +366,7 @@ impl KvCaches {
             bytes: tensor.block_bytes,
             cell: cell as u32,
             end_cause,
+            begin_cause: if state.is_inherited { BeginCause::Inherited } else { BeginCause::Written },
         });
         self.next_block_id += 1;
     }

@@ -12,9 +12,11 @@ mod kv;
 mod ranges;
 mod touch;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use dwell_events::address_space::{PROCESSES_MAX, address_in_other};
 use dwell_events::engine::EngineEvent;
+use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, OpType, Phase, RegionType};
 use dwell_records::names::layer_of;
@@ -24,7 +26,7 @@ use crate::Labelling;
 use crate::loss_count::LossCount;
 use crate::moved::{move_graph, move_weight};
 use crate::output::Output;
-use crate::regions::RegionPlace;
+use crate::regions::{RegionPlace, Regions};
 use compiled::{CompiledGraph, compile};
 use expand::{Expansion, decode_captures};
 use kv::KvCaches;
@@ -56,8 +58,10 @@ pub struct GraphLabeller {
     kv: KvCaches,
     /// By process and number.
     graphs: HashMap<(u8, u32), CompiledGraph>,
-    /// Regions of weights that are in place, whatever rules call the access that put them there.
-    placed: HashSet<u32>,
+    /// Regions of weights that are in place, whatever rules call the access that put them there, and since when.
+    placed: HashMap<u32, u64>,
+    /// Forked processes.
+    forks: HashMap<u8, ForkedFrom>,
     graph_count: u64,
     step_count: u64,
 }
@@ -69,7 +73,8 @@ impl GraphLabeller {
             file_offsets: file_tensors.iter().map(|tensor| (tensor.name.clone(), tensor.file_offset)).collect(),
             kv: KvCaches::default(),
             graphs: HashMap::new(),
-            placed: HashSet::new(),
+            placed: HashMap::new(),
+            forks: HashMap::new(),
             graph_count: 0,
             step_count: 0,
         }
@@ -80,8 +85,21 @@ impl GraphLabeller {
         (self.graph_count, self.step_count)
     }
 
-    /// A graph was seen for the first time.
-    pub fn graph(&mut self, process: u8, mut graph: Graph, labelling: &mut Labelling, out: &mut Output) {
+    /// A process was forked from another, and has what was in its memory then: weights and KV blocks.
+    pub fn forked(&mut self, process: u8, parent: u8, time_ns: u64) {
+        self.forks.insert(process, ForkedFrom { parent, time_ns });
+        self.kv.fork(parent, process, time_ns);
+    }
+
+    /// A graph was seen for the first time. Weights that nobody was seen to place were in place at `loaded_ns`.
+    pub fn graph(
+        &mut self,
+        process: u8,
+        mut graph: Graph,
+        loaded_ns: u64,
+        labelling: &mut Labelling,
+        out: &mut Output,
+    ) {
         self.graph_count += 1;
         move_graph(process, &mut graph);
         let compiled = compile(&graph, &mut labelling.regions, &mut self.kv);
@@ -91,7 +109,7 @@ impl GraphLabeller {
                 format!("buffers {}", names.collect::<Vec<_>>().join(", "))
             });
         }
-        self.store_unplaced_weights(&compiled, labelling, out);
+        self.store_unplaced_weights(process, &compiled, loaded_ns, labelling, out);
         self.graphs.insert((process, graph.id), compiled);
         // The recorder forgets graphs long before it has stored this many more; it names them anew if they come back.
         if let Some(oldest) = graph.id.checked_sub(GRAPHS_KEPT) {
@@ -182,24 +200,65 @@ impl GraphLabeller {
     }
 
     /// Weights that were read straight into their buffer pass no function that is recorded; they were in place when
-    /// loading ended.
-    fn store_unplaced_weights(&mut self, graph: &CompiledGraph, labelling: &mut Labelling, out: &mut Output) {
-        let loaded_ns = labelling.timeline.span_of(Phase::WeightLoad).map(|span| span.end_ns);
-        let time_ns = loaded_ns.unwrap_or(labelling.timeline.last_time_ns());
+    /// loading ended. Those that a process has from its parent were not stored at all.
+    fn store_unplaced_weights(
+        &mut self,
+        process: u8,
+        graph: &CompiledGraph,
+        loaded_ns: u64,
+        labelling: &mut Labelling,
+        out: &mut Output,
+    ) {
         for operand in graph.units.iter().flat_map(|unit| &unit.loads) {
             let region = &operand.region;
-            if region.region_type != RegionType::Weight || self.placed.contains(&region.id) {
+            if region.region_type != RegionType::Weight || self.placed.contains_key(&region.id) {
+                continue;
+            }
+            if self.inherit_weight(process, region.id, &mut labelling.regions) {
                 continue;
             }
             let Some(row) = labelling.regions.row_mut(region.id).filter(|row| row.bytes_written == 0) else { continue };
             row.origin = "copied";
-            let store = WeightStore { address: row.address, size_bytes: row.size_bytes, symbol: "read", time_ns };
+            let (address, size_bytes) = (row.address, row.size_bytes);
+            let store = WeightStore { address, size_bytes, symbol: "read", time_ns: loaded_ns };
             self.store_weight(region.id, &store, labelling, out);
         }
     }
 
+    /// Gives a weight the origin that it has in the process that this one was forked from. False if it was not in place
+    /// there at that time.
+    fn inherit_weight(&mut self, process: u8, region_id: u32, regions: &mut Regions) -> bool {
+        let Some(row) = regions.row(region_id) else { return false };
+        let Some((ancestor_id, since_ns)) = self.ancestor_of_weight(process, row, regions) else { return false };
+        let Some(ancestor) = regions.row(ancestor_id) else { return false };
+        let (origin, file_offset) = (ancestor.origin, ancestor.file_offset);
+        self.placed.insert(region_id, since_ns);
+        if let Some(row) = regions.row_mut(region_id) {
+            (row.origin, row.file_offset) = (origin, file_offset);
+        }
+        true
+    }
+
+    /// The same weight at the same address in a parent, or in a parent of that, if it was in place when this process was
+    /// forked; and since when this process has it.
+    fn ancestor_of_weight(&self, process: u8, row: &RegionRow, regions: &Regions) -> Option<(u32, u64)> {
+        let fork = *self.forks.get(&process)?;
+        let mut next = fork;
+        // Damaged records may say that a process is its own ancestor.
+        for _ in 0..PROCESSES_MAX {
+            let address = address_in_other(next.parent, row.address);
+            let ancestor_id = regions.declared(RegionType::Weight, &row.tensor, address);
+            let is_in_place = |id: &u32| self.placed.get(id).is_some_and(|&placed_ns| placed_ns <= next.time_ns);
+            if let Some(ancestor_id) = ancestor_id.filter(is_in_place) {
+                return Some((ancestor_id, fork.time_ns));
+            }
+            next = *self.forks.get(&next.parent)?;
+        }
+        None
+    }
+
     fn store_weight(&mut self, region_id: u32, store: &WeightStore, labelling: &mut Labelling, out: &mut Output) {
-        self.placed.insert(region_id);
+        self.placed.insert(region_id, store.time_ns);
         let Some(region) = labelling.regions.row(region_id) else { return };
         let (tensor, layer) = (region.tensor.clone(), region.layer);
         let row = TraceRow {
@@ -220,6 +279,13 @@ impl GraphLabeller {
         };
         labelling.regions.push(row, &mut out.trace);
     }
+}
+
+/// The process that another one was forked from, and when.
+#[derive(Clone, Copy)]
+struct ForkedFrom {
+    parent: u8,
+    time_ns: u64,
 }
 
 /// The access that put a weight into its memory.

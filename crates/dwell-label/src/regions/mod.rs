@@ -102,6 +102,11 @@ impl Regions {
         RegionLabel { id, region_type: place.region_type, tensor: place.tensor.into(), layer: place.layer }
     }
 
+    /// Number of the region of a tensor at an address, if it was declared.
+    pub fn declared(&self, region_type: RegionType, tensor: &str, address: u64) -> Option<u32> {
+        self.table.declared(region_type, tensor, address)
+    }
+
     /// A region that was declared.
     pub fn row(&self, id: u32) -> Option<&RegionRow> {
         self.table.row(id)

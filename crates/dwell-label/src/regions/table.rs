@@ -63,6 +63,10 @@ impl RegionTable {
         id
     }
 
+    pub(crate) fn declared(&self, region_type: RegionType, tensor: &str, address: u64) -> Option<u32> {
+        self.by_place.get(&(region_type, tensor.to_owned(), address)).copied()
+    }
+
     pub(crate) fn row(&self, id: u32) -> Option<&RegionRow> {
         self.regions.get((id as usize).checked_sub(1)?).map(|region| &region.row)
     }
