@@ -12,6 +12,7 @@ pub fn cached(path: &str) -> Option<PathBuf> {
 }
 
 /// A program of llama.cpp, or a note that the test cannot run here.
+#[allow(dead_code, reason = "not every test runs one")]
 pub fn llama_program(test: &str, name: &str) -> Option<PathBuf> {
     let found = cached(&format!("llama-tools/bin/{name}"));
     if found.is_none() {

@@ -24,6 +24,7 @@ impl SmallTrace {
     }
 
     /// Rows from here on are of this phase.
+    #[allow(dead_code, reason = "not every test has several")]
     pub fn phase(self, phase: Phase) -> Self {
         Self { phase, ..self }
     }

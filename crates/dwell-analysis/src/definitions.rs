@@ -14,30 +14,3 @@ pub enum RowOrder {
     /// each. Without a `sample_id`, and by the definitions of mrm-trace, rows of the same time stay as they came.
     Any,
 }
-
-/// How a figure was obtained. The weakest of what went into a figure is the basis of the figure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// Every access was seen.
-    #[default]
-    Exact,
-    /// Accesses are known to the page.
-    Page,
-    /// Only one access in `period` was seen, or the trace does not say how many.
-    Sampled,
-    /// Something that was not seen was concluded: a store before the trace began, times between two reads.
-    Inferred,
-}
-
-impl Basis {
-    /// The name used in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Basis::Exact => "exact",
-            Basis::Page => "page",
-            Basis::Sampled => "sampled",
-            Basis::Inferred => "inferred",
-        }
-    }
-}

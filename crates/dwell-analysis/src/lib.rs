@@ -46,8 +46,8 @@ mod view;
 
 pub use analyser::{Analyser, Options};
 pub use column::{Column, Getter, Merging, MetricTable, Unit, Value};
-pub use definitions::{Basis, RowOrder};
-pub use dwell_events::{Definitions, Metric};
+pub use definitions::RowOrder;
+pub use dwell_events::{Basis, Definitions, Metric};
 pub use error::AnalysisError;
 pub use frames::MrmTraceFrames;
 pub use histogram::{HISTOGRAM_COLUMNS, HistogramRow};

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use dwell_analysis::Basis;
 use dwell_analysis::memory::{
-    KvTheory, MemoryAt, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes, Weights,
+    KvTheory, MemoryAt, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes, Weights,
 };
 use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
@@ -154,7 +155,7 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
         let (shape, memory) = (ModelShape::from_gguf(file?).ok()?, memory?);
         let bytes_per_token = shape.kv_bytes_per_token(memory.kv_type_k, memory.kv_type_v).ok()?;
         let cache_bytes = cells.and_then(|_| shape.kv_bytes(&memory).ok());
-        let basis = if are_types_known(request, server) { MemoryBasis::Exact } else { MemoryBasis::Inferred };
+        let basis = if are_types_known(request, server) { Basis::Exact } else { Basis::Inferred };
         Some(KvTheory { bytes_per_token, cache_bytes, basis })
     };
     let by_word = |bytes_per_token: u64, basis| {
@@ -163,8 +164,8 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
     };
     let told = server.and_then(|server| server.kv_bytes_per_token);
     by_file()
-        .or_else(|| told.map(|bytes| by_word(bytes, MemoryBasis::Reported)))
-        .or_else(|| request.job.server.kv_bytes_per_token.map(|bytes| by_word(bytes, MemoryBasis::Inferred)))
+        .or_else(|| told.map(|bytes| by_word(bytes, Basis::Reported)))
+        .or_else(|| request.job.server.kv_bytes_per_token.map(|bytes| by_word(bytes, Basis::Inferred)))
 }
 
 /// Whether the types of keys and values were told or given; else those of the request stand in for them.

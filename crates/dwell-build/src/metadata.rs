@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use dwell_analysis::MetricsReport;
-use dwell_collectors::BuiltTable;
+use dwell_collectors::{BuiltTable, collector};
 use dwell_events::engine::TimeResolution;
 use dwell_events::{CollectorName, LossKind, RequestSpan};
 use dwell_label::Labelled;
 use dwell_metadata::{
-    CollectorUse, Fallback, Generation, ObserverEffect, RunMetadata, RunRecord, Stop, TableOrigin, Telemetry,
+    CollectorAbout, CollectorUse, Fallback, Generation, ObserverEffect, RunMetadata, RunRecord, Stop, TableOrigin,
+    Telemetry,
 };
 use dwell_store::{RunDir, utc_text};
 
@@ -47,7 +48,7 @@ pub(crate) fn run_metadata(
         stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
         tables: table_origins(table_rows, trace_basis(record, labelled), built.collected_tables),
         time_resolution: time_resolution(record, labelled),
-        collectors: CollectorUse { used: collectors_used(record, labelled), fallbacks: fallbacks(record, labelled) },
+        collectors: collector_use(&collectors_used(record, labelled), fallbacks(record, labelled)),
         validity: Some(validity(&effect, &telemetry, request.build.ignores_throttle)),
         quality: Some(quality(record, labelled, samples, metrics)),
         telemetry,
@@ -85,12 +86,26 @@ fn fallbacks(record: &RunRecord, labelled: &Labelled) -> Vec<Fallback> {
     fallbacks
 }
 
-fn collectors_used(record: &RunRecord, labelled: &Labelled) -> Vec<String> {
+/// These collectors, with what each says of itself.
+pub(crate) fn collector_use(used: &[CollectorName], fallbacks: Vec<Fallback>) -> CollectorUse {
+    let about = |name: &CollectorName| {
+        let description = collector(*name).description();
+        let about = CollectorAbout { basis: description.basis.name().to_owned(), cost: description.cost.to_owned() };
+        (name.name().to_owned(), about)
+    };
+    CollectorUse {
+        used: used.iter().map(|name| name.name().to_owned()).collect(),
+        fallbacks,
+        about: used.iter().map(about).collect(),
+    }
+}
+
+fn collectors_used(record: &RunRecord, labelled: &Labelled) -> Vec<CollectorName> {
     let is_used = |name: &CollectorName| match *name {
         CollectorName::TENSOR_OPS => is_traced(record, labelled),
         name => record.request.collectors.has(name),
     };
-    CollectorName::all().filter(is_used).map(|name| name.name().to_owned()).collect()
+    CollectorName::all().filter(is_used).collect()
 }
 
 /// `exact` if every rule was known, `inferred` if some operands were taken as touched in full, `none` without a trace.
@@ -130,7 +145,7 @@ fn decoded_tokens(labelled: &Labelled) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dwell_collectors::Basis;
+    use dwell_events::Basis;
     use dwell_events::schema::Table;
 
     use super::*;

@@ -2,31 +2,19 @@
 
 use std::path::Path;
 
-use dwell_events::choices;
 use dwell_events::engine::{EngineEvent, EngineKind};
+use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::KvEventsOptions;
-use dwell_events::{CollectorName, LossKind};
-use dwell_host::{Outcome, Root};
+use dwell_events::{Basis, CollectorName, LossKind};
+use dwell_host::Root;
 use dwell_kv_events::KvBlocksReport;
 use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
 use dwell_store::{RunDir, StoreError};
 use serde_json::Value;
 
 use crate::{CollectError, ProcessSamples};
-
-choices! {
-    /// How the figures of a collector are obtained.
-    Basis {
-        /// Each event is seen.
-        Exact = "exact",
-        /// Looked at now and then.
-        Sampled = "sampled",
-        /// Told by the program that is watched.
-        Reported = "reported",
-    }
-}
 
 /// What a collector is. Documentation, `dwell doctor` and metadata say it in these words.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +29,8 @@ pub struct Description {
     pub cost: &'static str,
     /// What it needs.
     pub needs: &'static str,
+    /// What [`Collector::check`] does to find out whether it works.
+    pub tried: &'static str,
 }
 
 /// One way of watching a run.

@@ -3,10 +3,10 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
-use dwell_events::CollectorName;
+use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
 use dwell_events::server::KvEventsOptions;
-use dwell_host::Outcome;
+use dwell_events::{Basis, CollectorName};
 use dwell_kv_events::{
     KV_EVENTS_STREAM, KvEventsRecorder, SubscribeOptions, TokenPolicy, TrackOptions, build_kv_blocks, losses,
 };
@@ -15,8 +15,7 @@ use dwell_store::{RunDir, StoreError, TableWriter};
 use serde_json::{Value, json};
 
 use crate::{
-    Basis, BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Target, Wanted, Watching,
-    read_settings,
+    BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Target, Wanted, Watching, read_settings,
 };
 
 const NAME: CollectorName = CollectorName::KV_EVENTS;
@@ -33,6 +32,7 @@ impl Collector for KvEvents {
             cost: "nothing in the server, which never waits for a subscriber; 1.9 µs of the observer's CPU time for each \
                    event, building the table included",
             needs: "vLLM or SGLang with KV events turned on, and the address of the publisher",
+            tried: "a connection to this machine itself is made",
         }
     }
 

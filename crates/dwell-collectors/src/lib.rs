@@ -22,9 +22,9 @@ mod tensor_ops;
 mod worker_ring;
 
 use dwell_events::CollectorName;
+use dwell_events::host::{Probe, ProbeKind};
 use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
-use dwell_host::{Probe, ProbeKind};
 use dwell_metadata::{CollectorLoss, Collectors, RecordingFacts, RunRecord};
 use dwell_store::{RunDir, StoreError};
 use serde::de::DeserializeOwned;
@@ -32,7 +32,7 @@ use serde_json::Value;
 
 pub use at_intervals::AtIntervals;
 pub use collector::{
-    Basis, BuiltTable, CheckPlace, Collected, Collector, Description, Target, TrialFailure, Wanted, Watching,
+    BuiltTable, CheckPlace, Collected, Collector, Description, Target, TrialFailure, Wanted, Watching,
 };
 pub use error::CollectError;
 pub use merged_records::MergedRecords;
@@ -57,7 +57,9 @@ pub fn collector(name: CollectorName) -> &'static dyn Collector {
 
 /// Whether a collector works here, as `dwell doctor` lists it.
 pub fn check(collector: &dyn Collector, place: &CheckPlace<'_>) -> Probe {
-    Probe::new(collector.description().name.name(), ProbeKind::Collector, collector.check(place))
+    let about = collector.description();
+    let probe = Probe::new(about.name.name(), ProbeKind::Collector, collector.check(place));
+    Probe { basis: Some(about.basis), cost: Some(about.cost), ..probe }
 }
 
 /// These collectors with the settings that are wanted.

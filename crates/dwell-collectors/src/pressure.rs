@@ -16,9 +16,10 @@ use arrow_array::RecordBatch;
 use arrow_array::types::{Float64Type, UInt64Type};
 use arrow_schema::DataType;
 use dwell_clock::monotonic_ns;
+use dwell_events::host::Outcome;
 use dwell_events::schema::{ColumnSpec, Table, TableSpec, numbers};
-use dwell_events::{CollectorName, LossKind};
-use dwell_host::{KeptFile, Outcome, PressureLine, PressureReading, Root, meminfo_bytes};
+use dwell_events::{Basis, CollectorName, LossKind};
+use dwell_host::{KeptFile, PressureLine, PressureReading, Root, meminfo_bytes};
 use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
 use dwell_store::{RawCompression, RawWriter, RunDir, StoreError, TableWriter};
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,7 @@ use serde_json::{Value, json};
 
 use crate::at_intervals::AtIntervals;
 use crate::batches::each_batch;
-use crate::{
-    Basis, BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Wanted, Watching, read_settings,
-};
+use crate::{BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Wanted, Watching, read_settings};
 
 const NAME: CollectorName = CollectorName::of("pressure");
 /// How long samples may wait in memory, which is what a kill of the observer can lose of them. With this many columns a
@@ -133,6 +132,7 @@ impl Collector for Pressure {
             basis: Basis::Sampled,
             cost: "less than 0.1 % of one core at 100 ms",
             needs: "/proc/meminfo; a kernel with pressure stall information for the stalls; no privilege",
+            tried: "memory and stalls of the machine are read; `degraded` without stalls",
         }
     }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use dwell_collectors::{CheckPlace, TrialFailure, check, collector};
-use dwell_events::CollectorName;
-use dwell_host::{Probe, ProbeKind, ProbeStatus, Root};
+use dwell_events::host::{Probe, ProbeKind, ProbeStatus};
+use dwell_events::{Basis, CollectorName};
+use dwell_host::Root;
 
 /// A check where a small model gives this many accesses, or does not run.
 fn checked(name: CollectorName, trial: Result<u64, TrialFailure>) -> Probe {
@@ -17,6 +18,8 @@ fn checked(name: CollectorName, trial: Result<u64, TrialFailure>) -> Probe {
 fn this_process_can_be_sampled() {
     let probe = checked(CollectorName::PROCESS, Ok(0));
     assert_eq!((probe.name, probe.kind, probe.failure()), ("process", ProbeKind::Collector, None));
+    let about = collector(CollectorName::PROCESS).description();
+    assert_eq!((probe.basis, probe.cost), (Some(Basis::Sampled), Some(about.cost)));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod about;
 pub mod address_space;
+mod basis;
 mod choices;
 mod clock;
 mod collector_name;
@@ -27,6 +28,7 @@ mod settings;
 mod timeline;
 
 pub use about::About;
+pub use basis::Basis;
 pub use clock::ClockAnchor;
 pub use collector_name::CollectorName;
 pub use graph_node::{DIMENSIONS, GraphNode};

@@ -32,6 +32,6 @@ pub use memory_limit::MemoryLimit;
 pub use own_memory::release_freed_memory;
 pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
 pub use pressure::{PressureLine, PressureReading};
-pub use probes::{Outcome, Probe, ProbeContext, ProbeKind, ProbeStatus, probe_all, probe_names};
+pub use probes::{ProbeContext, ProbeSpec, probe_all, probe_names, probe_specs};
 pub use root::Root;
 pub use telemetry::SensorThread;

@@ -6,7 +6,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use dwell_host::{Probe, ProbeContext, ProbeKind, ProbeStatus, Root, probe_all, probe_names};
+use dwell_events::host::{Probe, ProbeKind, ProbeStatus};
+use dwell_host::{ProbeContext, Root, probe_all, probe_names};
 use support::{Tree, amd, arm, intel};
 
 fn sensors_of(tree: &Tree) -> BTreeMap<&'static str, Probe> {

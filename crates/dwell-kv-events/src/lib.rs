@@ -47,7 +47,5 @@ pub use subscribe::{SubscribeOptions, Subscription, SubscriptionSummary};
 pub use tokens::TokenPolicy;
 pub use tracker::{BlockTracker, TrackOptions};
 
-/// Name of the collector, in metadata and in the loss table.
-pub const KV_EVENTS_COLLECTOR: &str = "kv_events";
 /// Name of its raw stream.
 pub const KV_EVENTS_STREAM: &str = "kv_events";

@@ -1,10 +1,9 @@
 //! What is missing from a stream of KV cache events, as losses.
 
-use dwell_events::LossKind;
 use dwell_events::kv_blocks::KvBlocksReport;
 use dwell_events::schema::loss::LossRow;
+use dwell_events::{CollectorName, LossKind};
 
-use crate::KV_EVENTS_COLLECTOR;
 use crate::limits::LIVE_BLOCKS_MAX;
 
 /// What is missing, as rows of the loss table.
@@ -26,6 +25,12 @@ pub fn losses(report: &KvBlocksReport) -> Vec<LossRow> {
         (LossKind::UnseenKvHistory, report.unseen_batches, "numbers before that of the first batch".to_owned()),
     ];
     let rows = found.into_iter().filter(|(_, count, _)| *count > 0);
-    rows.map(|(kind, count, detail)| LossRow { kind, source: KV_EVENTS_COLLECTOR, count, bytes: None, detail })
-        .collect()
+    rows.map(|(kind, count, detail)| LossRow {
+        kind,
+        source: CollectorName::KV_EVENTS.name(),
+        count,
+        bytes: None,
+        detail,
+    })
+    .collect()
 }

@@ -31,5 +31,5 @@ pub use origin::{ImportedFile, KvEventsImport, Relabelling};
 pub use page_cache::PageCache;
 pub use reading::MetadataError;
 pub use recording_facts::{RecordingFacts, sampling_end};
-pub use run_metadata::{CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
+pub use run_metadata::{CollectorAbout, CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
 pub use run_request::{RunRecord, RunRequest};

@@ -115,6 +115,18 @@ pub struct CollectorUse {
     pub used: Vec<String>,
     /// Collectors that were wanted and do not work here.
     pub fallbacks: Vec<Fallback>,
+    /// How each collector that was used obtains its figures, and what it costs, by its name.
+    pub about: BTreeMap<String, CollectorAbout>,
+}
+
+/// How a collector obtains its figures, and what it costs. Texts, because a later version may know others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CollectorAbout {
+    /// How its figures are obtained.
+    pub basis: String,
+    /// What it costs, as measured for the version that recorded the run.
+    pub cost: String,
 }
 
 /// What the machine did before the run and during it.
@@ -196,7 +208,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.3";
+    pub const VERSION: &str = "1.4";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

@@ -10,8 +10,8 @@ use dwell_events::host::{Baseline, Host, Sensor, Topology};
 use dwell_events::server::StartKind;
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
-    BuildOptions, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportedFile, KvEventsImport,
-    MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
+    BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportedFile,
+    KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
 };
 use serde_json::{Value, json};
 
@@ -78,6 +78,11 @@ fn full() -> RunMetadata {
                 instead: "process".to_owned(),
                 reason: "no ggml".to_owned(),
             }],
+            about: [(
+                "process".to_owned(),
+                CollectorAbout { basis: "sampled".to_owned(), cost: "a little".to_owned() },
+            )]
+            .into(),
         },
         telemetry: Telemetry {
             baseline: Some(Baseline {

@@ -2,23 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow_array::types::UInt64Type;
+use dwell_analysis::MetricsReport;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
-use dwell_analysis::{MetricsReport, Options};
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
-use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerFacts;
-use dwell_files::FileError;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
-use dwell_metrics::analyse_run;
-use dwell_store::{RunDir, StoreError, number_at, open_table_columns, text_at};
 use serde::Serialize;
-
-use crate::{ReportError, RunFacts};
 
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
@@ -112,9 +105,9 @@ pub struct RegionSummary {
 }
 
 impl RunSummary {
-    /// From what is known of a run, as it is built or as it is read from the disk.
+    /// From what is known of a run that was built.
     ///
-    /// What only a live run knows is left empty: the memory of its observer, and what to do about a failure.
+    /// What only its observer knows is left empty: the memory of its observer, and what to do about a failure.
     pub fn new(run_dir: &Path, metadata: &RunMetadata, metrics: &MetricsReport, loss: Vec<LossSummary>) -> Self {
         let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == "unknown");
         Self {
@@ -142,33 +135,6 @@ impl RunSummary {
             failure_hints: Vec::new(),
         }
     }
-
-    /// Of a run that is read from the disk, with metrics by these options.
-    pub fn read(run: &RunDir, options: Options) -> Result<Self, ReportError> {
-        let results = RunFacts::load(run)?;
-        let metrics = analyse_run(run, options)?;
-        Ok(Self::new(run.path(), &results.metadata, &metrics, losses_of(run)?))
-    }
-}
-
-/// The rows of a run's `loss` table. A run of another program has none.
-fn losses_of(run: &RunDir) -> Result<Vec<LossSummary>, ReportError> {
-    let mut losses = Vec::new();
-    let table = match open_table_columns(run.path(), Table::Loss, &["kind", "severity", "count", "bytes", "detail"]) {
-        Err(StoreError::File(FileError::NotFound { .. })) => return Ok(losses),
-        opened => opened?,
-    };
-    for batch in table {
-        let batch = batch?;
-        losses.extend((0..batch.num_rows()).map(|row| LossSummary {
-            kind: text_at(&batch, "kind", row).unwrap_or_default().to_owned(),
-            is_data_loss: text_at(&batch, "severity", row) == Some(Severity::DataLoss.name()),
-            count: number_at::<UInt64Type>(&batch, "count", row).unwrap_or(0),
-            bytes: number_at::<UInt64Type>(&batch, "bytes", row),
-            detail: text_at(&batch, "detail", row).unwrap_or_default().to_owned(),
-        }));
-    }
-    Ok(losses)
 }
 
 impl From<&LossRow> for LossSummary {

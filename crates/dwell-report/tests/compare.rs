@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use dwell_analysis::memory::{KvTheory, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
+use dwell_analysis::Basis;
+use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::{self, TokenRow};
 use dwell_events::server::{BufferKind, ReportedBuffer};
+use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, ReportError, RunFacts, Spread, compare, comparison_figures};
 use dwell_store::TableWriter;
 use serde_json::{Value, json};
@@ -38,7 +40,7 @@ fn memory(context_length: u64, base_mib: u64) -> MemoryReport {
         theory: Some(KvTheory {
             bytes_per_token: PER_TOKEN,
             cache_bytes: Some(PER_TOKEN * context_length),
-            basis: MemoryBasis::Exact,
+            basis: Basis::Exact,
         }),
         start: StartFacts::default(),
         peak_rss_bytes: None,
@@ -156,6 +158,8 @@ fn runs_of_older_versions_have_missing_figures_and_are_named() {
     assert_eq!(found.groups[0].figures.keys().collect::<Vec<_>>(), [&"decode_tokens_per_s"]);
     assert_eq!(found.warnings, ["runs that say nothing of memory per token: old"]);
     assert!(found.groups[0].verdicts.is_empty() && found.context_lines.is_empty());
+    let text = comparison_text(&found);
+    assert!(text.contains("5.0") && !text.contains("peak memory"), "{text}");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use dwell_events::server::{ReportedBuffer, StartKind};
 use dwell_events::{Phase, PhaseSpan, RequestSpan};
 use serde::{Deserialize, Serialize};
 
-use super::{MemoryBasis, MemorySeries, TokenTimes};
+use super::{MemorySeries, TokenTimes};
+use crate::Basis;
 
 /// What a report on memory is made from. What an engine does not have is empty or missing.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ pub struct KvTheory {
     /// The whole cache at the context length of the run.
     pub cache_bytes: Option<u64>,
     /// Where this comes from.
-    pub basis: MemoryBasis,
+    pub basis: Basis,
 }
 
 /// In which state the model was when the run began.

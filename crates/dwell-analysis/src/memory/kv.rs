@@ -4,11 +4,12 @@ use dwell_events::RequestSpan;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use serde::{Deserialize, Serialize};
 
+use super::TokenTimes;
 use super::growth::Growth;
 use super::inputs::MemoryInputs;
 use super::regression::{Point, robust_line};
 use super::verdict::{Verdict, VerdictKind};
-use super::{MemoryBasis, TokenTimes};
+use crate::Basis;
 
 /// The KV cache of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,27 +18,27 @@ pub struct KvFigures {
     /// Keys and values of one token, by the shape of the model.
     pub theory_bytes_per_token: Option<u64>,
     /// Where that comes from.
-    pub theory_basis: Option<MemoryBasis>,
+    pub theory_basis: Option<Basis>,
     /// Bytes per token that were measured: of traced cells, else the growth of memory.
     pub measured_bytes_per_token: Option<f64>,
     /// How they were.
-    pub measured_basis: Option<MemoryBasis>,
+    pub measured_basis: Option<Basis>,
     /// Theory by measurement: 1 if a token takes what it must, less if it takes more.
     pub efficiency: Option<f64>,
     /// The whole cache: what the runtime reports, else theory at the context length.
     pub allocated_bytes: Option<u64>,
     /// Which of the two.
-    pub allocated_basis: Option<MemoryBasis>,
+    pub allocated_basis: Option<Basis>,
     /// The most that was in use: of traced cells, else theory times the tokens of the run.
     pub used_bytes: Option<u64>,
     /// Which of the two.
-    pub used_basis: Option<MemoryBasis>,
+    pub used_basis: Option<Basis>,
     /// Bytes used by bytes allocated, where the cache is preallocated.
     pub used_share: Option<f64>,
 }
 
 /// What was measured, and how.
-type Measured<T> = (T, MemoryBasis);
+type Measured<T> = (T, Basis);
 
 impl KvFigures {
     pub(super) fn of(inputs: &MemoryInputs<'_>, growth: Option<&Growth>, verdict: &Verdict) -> Self {
@@ -90,18 +91,18 @@ fn live_points(tokens: &TokenTimes) -> Vec<Point> {
 
 fn live_bytes_per_token(inputs: &MemoryInputs<'_>) -> Option<Measured<f64>> {
     let line = inputs.is_traced.then(|| robust_line(&live_points(inputs.tokens)))??;
-    (line.slope > 0.0).then_some((line.slope, MemoryBasis::Exact))
+    (line.slope > 0.0).then_some((line.slope, Basis::Exact))
 }
 
 /// Growth that the cache has a part in.
 fn grown_bytes_per_token(growth: &Growth, verdict: VerdictKind) -> Option<Measured<f64>> {
     let is_growth = matches!(verdict, VerdictKind::KvGrowthExplained | VerdictKind::UnexplainedGrowth);
-    is_growth.then_some((growth.bytes_per_token, MemoryBasis::Sampled))
+    is_growth.then_some((growth.bytes_per_token, Basis::Sampled))
 }
 
 fn allocated(inputs: &MemoryInputs<'_>) -> Option<Measured<u64>> {
-    let reported = reported_bytes(inputs.buffers, BufferKind::KvCache).map(|bytes| (bytes, MemoryBasis::Reported));
-    reported.or_else(|| Some((inputs.theory?.cache_bytes.filter(|bytes| *bytes > 0)?, MemoryBasis::Inferred)))
+    let reported = reported_bytes(inputs.buffers, BufferKind::KvCache).map(|bytes| (bytes, Basis::Reported));
+    reported.or_else(|| Some((inputs.theory?.cache_bytes.filter(|bytes| *bytes > 0)?, Basis::Inferred)))
 }
 
 /// A cache cannot hold more than it has.
@@ -109,7 +110,7 @@ fn used(inputs: &MemoryInputs<'_>, allocated: Option<u64>) -> Option<Measured<u6
     let traced = inputs.tokens.live_kv().map(|(_, bytes)| bytes).max().filter(|bytes| inputs.is_traced && *bytes > 0);
     let by_theory = || {
         let bytes = inputs.theory?.bytes_per_token.saturating_mul(tokens_computed(inputs));
-        Some((bytes.min(allocated.unwrap_or(u64::MAX)), MemoryBasis::Inferred))
+        Some((bytes.min(allocated.unwrap_or(u64::MAX)), Basis::Inferred))
     };
-    traced.map(|bytes| (bytes, MemoryBasis::Exact)).or_else(by_theory).filter(|(bytes, _)| *bytes > 0)
+    traced.map(|bytes| (bytes, Basis::Exact)).or_else(by_theory).filter(|(bytes, _)| *bytes > 0)
 }

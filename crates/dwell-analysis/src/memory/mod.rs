@@ -26,17 +26,3 @@ pub use split::{MemoryPart, Split, SplitPart};
 pub use timings::{RunTimings, Speed};
 pub use token_times::TokenTimes;
 pub use verdict::{Verdict, VerdictKind};
-
-dwell_events::choices! {
-    /// How a figure about memory was obtained.
-    MemoryBasis {
-        /// Every access was seen, or the file says it.
-        Exact = "exact",
-        /// From samples of the processes.
-        Sampled = "sampled",
-        /// Concluded from the shape of the model.
-        Inferred = "inferred",
-        /// The runtime says so.
-        Reported = "reported",
-    }
-}

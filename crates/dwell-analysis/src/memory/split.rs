@@ -3,13 +3,14 @@
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use serde::{Deserialize, Serialize};
 
+use super::MemoryReport;
 use super::growth::SAMPLES_MIN;
 use super::inputs::MemoryInputs;
 use super::kv::{KvFigures, reported_bytes};
 use super::series::{MemoryKind, Series};
 use super::token_times::Counts;
 use super::verdict::VerdictKind;
-use super::{MemoryBasis, MemoryReport};
+use crate::Basis;
 
 dwell_events::choices! {
     /// What memory is for.
@@ -37,7 +38,7 @@ pub struct SplitPart {
     /// Bytes; fewer than none where the other parts are more than there was.
     pub bytes: i64,
     /// How they were obtained.
-    pub basis: MemoryBasis,
+    pub basis: Basis,
 }
 
 /// Memory at one moment. The parts add up to the total.
@@ -84,7 +85,7 @@ pub(super) fn split(
     let has_gpu = !inputs.series.of(MemoryKind::Gpu).points().is_empty();
     let seen: Vec<&ReportedBuffer> =
         inputs.buffers.iter().filter(|buffer| has_gpu || is_in_host_memory(&buffer.device)).collect();
-    let reported = |kind| reported_bytes(seen.iter().copied(), kind).map(|bytes| (bytes, MemoryBasis::Reported));
+    let reported = |kind| reported_bytes(seen.iter().copied(), kind).map(|bytes| (bytes, Basis::Reported));
     let [mapped, copied] = weights(inputs, &seen, time_ns);
     let is_kv_elsewhere =
         reported(BufferKind::KvCache).is_none() && reported_bytes(inputs.buffers, BufferKind::KvCache).is_some();
@@ -104,27 +105,27 @@ pub(super) fn split(
         .collect();
     let accounted = parts.iter().map(|part| part.bytes).fold(0, i64::saturating_add);
     let rest = signed(total_bytes).saturating_sub(accounted);
-    parts.push(SplitPart { part: MemoryPart::Unaccounted, bytes: rest, basis: MemoryBasis::Inferred });
+    parts.push(SplitPart { part: MemoryPart::Unaccounted, bytes: rest, basis: Basis::Inferred });
     Split { time_ns, total_kind: total_kind(inputs), total_bytes, parts, is_overfull: rest < 0 }
 }
 
-type Found = Option<(u64, MemoryBasis)>;
+type Found = Option<(u64, Basis)>;
 
 /// Mapped weights, of which no more can be resident than file-backed memory is, and copied ones.
 fn weights(inputs: &MemoryInputs<'_>, seen: &[&ReportedBuffer], time_ns: u64) -> [Found; 2] {
     let resident_file = inputs.series.of(MemoryKind::File).at(time_ns).map(|value| value.bytes);
     let resident = |mapped: u64| match resident_file {
-        Some(file) => (mapped.min(file), MemoryBasis::Sampled),
-        None => (mapped, MemoryBasis::Inferred),
+        Some(file) => (mapped.min(file), Basis::Sampled),
+        None => (mapped, Basis::Inferred),
     };
     let of = |is_mapped| {
         reported_bytes(seen.iter().copied().filter(|buffer| buffer.is_mapped == is_mapped), BufferKind::Weights)
     };
     let is_reported = reported_bytes(inputs.buffers, BufferKind::Weights).is_some();
     match inputs.weights {
-        _ if is_reported => [of(true).map(resident), of(false).map(|bytes| (bytes, MemoryBasis::Reported))],
+        _ if is_reported => [of(true).map(resident), of(false).map(|bytes| (bytes, Basis::Reported))],
         Some(weights) if weights.is_mapped == Some(true) => [Some(resident(weights.bytes)), None],
-        Some(weights) if weights.is_mapped == Some(false) => [None, Some((weights.bytes, MemoryBasis::Inferred))],
+        Some(weights) if weights.is_mapped == Some(false) => [None, Some((weights.bytes, Basis::Inferred))],
         _ => [None, None],
     }
 }
@@ -136,7 +137,7 @@ fn kv_by_theory(kv: &KvFigures, verdict: VerdictKind, positions: f64) -> Found {
         return kv.allocated_bytes.zip(kv.allocated_basis);
     }
     let bytes = kv.theory_bytes_per_token? as f64 * positions;
-    Some((bytes.round() as u64, MemoryBasis::Inferred))
+    Some((bytes.round() as u64, Basis::Inferred))
 }
 
 /// Whether a device of this name has its memory in that of the processes. Apple's GPUs share it.

@@ -1,6 +1,7 @@
 //! Runs whose memory is a formula.
 
-use dwell_analysis::memory::{KvTheory, MemoryBasis, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
+use dwell_analysis::Basis;
+use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::{Phase, PhaseSpan};
@@ -59,7 +60,7 @@ impl Lab {
 }
 
 pub fn theory(bytes_per_token: u64, context_length: u64) -> KvTheory {
-    KvTheory { bytes_per_token, cache_bytes: Some(bytes_per_token * context_length), basis: MemoryBasis::Exact }
+    KvTheory { bytes_per_token, cache_bytes: Some(bytes_per_token * context_length), basis: Basis::Exact }
 }
 
 pub fn times_of(rows: impl IntoIterator<Item = TokenRow>) -> TokenTimes {

@@ -1,6 +1,4 @@
-use dwell_analysis::memory::{
-    MemoryBasis, MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights,
-};
+use dwell_analysis::memory::{MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights};
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 
@@ -136,5 +134,4 @@ fn without_samples_there_is_no_split_and_no_zero() {
     lab.series = series_of([sample(BEGIN_NS - 500 * MS, MIB, 0)]);
     let report = MemoryReport::of(&lab.inputs());
     assert_eq!((report.steady, report.peak.unwrap().total_bytes), (None, MIB));
-    assert_eq!(MemoryBasis::NAMES, ["exact", "sampled", "inferred", "reported"]);
 }

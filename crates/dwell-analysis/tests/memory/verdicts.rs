@@ -1,4 +1,5 @@
-use dwell_analysis::memory::{MemoryBasis, MemoryInputs, MemoryReport, Verdict, VerdictKind};
+use dwell_analysis::Basis;
+use dwell_analysis::memory::{MemoryInputs, MemoryReport, Verdict, VerdictKind};
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 
@@ -42,10 +43,10 @@ fn no_growth_is_preallocation_where_memory_had_room_for_the_cache_or_a_buffer_is
     let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 4_096)), ..lab.inputs() };
     let report = MemoryReport::of(&MemoryInputs { buffers: &[kv_buffer(128 * MIB)], ..inputs });
     assert_eq!(report.verdict.kind, VerdictKind::Preallocated);
-    assert_eq!((report.kv.allocated_bytes, report.kv.allocated_basis), (Some(128 * MIB), Some(MemoryBasis::Reported)));
+    assert_eq!((report.kv.allocated_bytes, report.kv.allocated_basis), (Some(128 * MIB), Some(Basis::Reported)));
     // 600 tokens of 4,096.
     assert_near(report.kv.used_share.unwrap(), 600.0 / 4_096.0, 1e-9);
-    assert_eq!((report.kv.used_basis, report.kv.efficiency), (Some(MemoryBasis::Inferred), None));
+    assert_eq!((report.kv.used_basis, report.kv.efficiency), (Some(Basis::Inferred), None));
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn growth_in_blocks_is_explained_too() {
     let report = blocks.report(PER_TOKEN, 4_096);
     assert_eq!(report.verdict.kind, VerdictKind::KvGrowthExplained, "{:?}", report.growth);
     assert_near(report.kv.measured_bytes_per_token.unwrap(), PER_TOKEN as f64, 0.02);
-    assert_eq!(report.kv.measured_basis, Some(MemoryBasis::Sampled));
+    assert_eq!(report.kv.measured_basis, Some(Basis::Sampled));
     assert_near(report.kv.efficiency.unwrap(), 1.0, 0.02);
 }
 
@@ -106,7 +107,7 @@ fn traced_cells_say_exactly_what_a_token_takes() {
     let tokens = times_of((0..600).map(cells));
     let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 2_048)), tokens: &tokens, ..lab.inputs() };
     let kv = MemoryReport::of(&MemoryInputs { is_traced: true, ..inputs }).kv;
-    assert_eq!((kv.measured_bytes_per_token, kv.measured_basis), (Some(32_768.0), Some(MemoryBasis::Exact)));
+    assert_eq!((kv.measured_bytes_per_token, kv.measured_basis), (Some(32_768.0), Some(Basis::Exact)));
     assert_eq!((kv.efficiency, kv.used_bytes), (Some(1.0), Some(619 * PER_TOKEN)));
     assert_near(kv.used_share.unwrap(), 619.0 / 2_048.0, 1e-12);
     assert_eq!(MemoryReport::of(&inputs).kv.measured_bytes_per_token, None, "what is not traced is not believed");

@@ -1,20 +1,20 @@
 //! KV cache events of vLLM and SGLang, recorded by any subscriber.
 
-use dwell_events::ClockAnchor;
-use dwell_events::Hint;
 use dwell_events::kv_blocks::KvBlocksReport;
 use dwell_events::schema::Table;
+use dwell_events::{ClockAnchor, CollectorName, Hint};
 use dwell_kv_events::{
-    CopiedFile, CopiedRecordings, KV_EVENTS_COLLECTOR, KV_EVENTS_STREAM, RecordingError, TokenPolicy, TrackOptions,
-    build_kv_blocks, copy_recordings, losses,
+    CopiedFile, CopiedRecordings, KV_EVENTS_STREAM, RecordingError, TokenPolicy, TrackOptions, build_kv_blocks,
+    copy_recordings, losses,
 };
-use dwell_metadata::{CollectorUse, ImportedFile, KvEventsImport, RunMetadata, TableOrigin};
+use dwell_metadata::{ImportedFile, KvEventsImport, RunMetadata, TableOrigin};
 use dwell_store::{RunDir, TableWriter, utc_text};
 use serde_json::{Map, Value};
 
 use super::{
     ImportError, ImportOption, ImportRequest, ImportSummary, Imported, Importer, SummaryFigure, SummaryText, Takes,
 };
+use crate::metadata::collector_use;
 
 const BYTES_PER_TOKEN: &str = "kv-bytes-per-token";
 const KEEP_TOKEN_IDS: &str = "keep-token-ids";
@@ -128,12 +128,15 @@ fn events_import(
 }
 
 fn metadata(clock: ClockAnchor, events: KvEventsImport) -> RunMetadata {
-    let blocks =
-        TableOrigin { rows: events.report.rows, basis: "reported".to_owned(), source: KV_EVENTS_COLLECTOR.to_owned() };
+    let blocks = TableOrigin {
+        rows: events.report.rows,
+        basis: "reported".to_owned(),
+        source: CollectorName::KV_EVENTS.name().to_owned(),
+    };
     RunMetadata {
         started_at_utc: utc_text(clock.unix_ns / 1_000_000_000),
         clock: Some(clock),
-        collectors: CollectorUse { used: vec![KV_EVENTS_COLLECTOR.to_owned()], fallbacks: Vec::new() },
+        collectors: collector_use(&[CollectorName::KV_EVENTS], Vec::new()),
         tables: [(Table::KvBlockLifecycle.name().to_owned(), blocks)].into(),
         kv_events: Some(events),
         ..RunMetadata::default()

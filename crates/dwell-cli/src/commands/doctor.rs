@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use dwell_collectors::{ALL, CheckPlace, check};
 use dwell_events::CollectorName;
+use dwell_events::host::Probe;
 use dwell_experiment::run_small_model;
-use dwell_host::{Probe, ProbeContext, ProbeKind, ProbeStatus, Root, probe_all, probe_names};
+use dwell_host::{ProbeContext, Root, probe_all, probe_names};
+use dwell_report::text::{DoctorReport, DoctorVerdict};
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
@@ -15,52 +17,30 @@ use crate::output::print_result;
 
 const PRELOAD_LIBRARY: &str = "libdwell_preload.so";
 
-/// Whether what was chosen works.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    Works,
-    Degraded,
-    Fails,
-}
-
 #[derive(Serialize)]
-struct Report<'a> {
-    probes: &'a [Probe],
-    chosen: &'a [&'static str],
-    verdict: Verdict,
+struct JsonReport<'a> {
+    #[serde(flatten)]
+    report: &'a DoctorReport,
     exit_code: u8,
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let chosen = chosen_names(&args.collect)?;
-    let probes = probes(&args.output);
-    let verdict = verdict(&probes, &chosen);
-    let exit_code = verdict.exit_code();
+    let report = DoctorReport::new(probes(&args.output), chosen_names(&args.collect)?);
+    let exit_code = exit_code(report.verdict());
     if args.json {
-        super::print_json(&Report { probes: &probes, chosen: &chosen, verdict, exit_code })?;
+        super::print_json(&JsonReport { report: &report, exit_code })?;
     } else {
-        print_result(&report_text(&probes, &chosen, verdict))?;
-        print_hints(&remedies(&probes));
+        print_result(&report.text())?;
+        print_hints(&report.remedies());
     }
     Ok(ExitCode::from(exit_code))
 }
 
-impl Verdict {
-    fn exit_code(self) -> u8 {
-        match self {
-            Verdict::Works => 0,
-            Verdict::Degraded => EXIT_WITH_LOSS,
-            Verdict::Fails => EXIT_NOT_DONE,
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Verdict::Works => "all of it works",
-            Verdict::Degraded => "a part of it works",
-            Verdict::Fails => "nothing of it works",
-        }
+fn exit_code(verdict: DoctorVerdict) -> u8 {
+    match verdict {
+        DoctorVerdict::Works => 0,
+        DoctorVerdict::Degraded => EXIT_WITH_LOSS,
+        DoctorVerdict::Fails => EXIT_NOT_DONE,
     }
 }
 
@@ -94,78 +74,11 @@ fn preload_library() -> Option<PathBuf> {
     Some(program.with_file_name(PRELOAD_LIBRARY)).filter(|path| path.exists())
 }
 
-fn verdict(probes: &[Probe], chosen: &[&str]) -> Verdict {
-    let chosen: Vec<&Probe> = probes.iter().filter(|probe| chosen.contains(&probe.name)).collect();
-    if chosen.iter().all(|probe| probe.works()) {
-        Verdict::Works
-    } else if chosen.iter().all(|probe| probe.failure().is_some()) {
-        Verdict::Fails
-    } else {
-        Verdict::Degraded
-    }
-}
-
-fn report_text(probes: &[Probe], chosen: &[&str], verdict: Verdict) -> String {
-    let groups = [
-        ("collectors", ProbeKind::Collector),
-        ("what else the kernel offers", ProbeKind::Facility),
-        ("sensors", ProbeKind::Sensor),
-    ];
-    let width = probes.iter().map(|probe| probe.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (title, kind) in groups {
-        text.push_str(&format!("{title}\n"));
-        for probe in probes.iter().filter(|probe| probe.kind == kind) {
-            let (name, status, found) = (probe.name, status_text(probe.status), &probe.found);
-            text.push_str(&format!("  {name:<width$}  {status:<8}  {found}\n"));
-        }
-        text.push('\n');
-    }
-    text.push_str(&format!("chosen: {}; {}\n", chosen.join(", "), verdict.text()));
-    text
-}
-
-fn status_text(status: ProbeStatus) -> &'static str {
-    match status {
-        ProbeStatus::Works => "works",
-        ProbeStatus::Degraded => "degraded",
-        ProbeStatus::Fails | ProbeStatus::Absent => "no",
-    }
-}
-
-fn remedies(probes: &[Probe]) -> Vec<String> {
-    let remedy = |probe: &Probe| Some(format!("for {}: {}", probe.name, probe.remedy.as_ref()?));
-    probes.iter().filter_map(remedy).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-    use dwell_host::Outcome;
-
     use super::*;
-
-    fn probe(name: &'static str, outcome: Outcome) -> Probe {
-        Probe::new(name, ProbeKind::Facility, outcome)
-    }
-
-    #[test]
-    fn the_verdict_is_of_the_chosen_alone() {
-        let probes = [
-            probe("good", Outcome::works("")),
-            probe("half", Outcome::degraded("")),
-            probe("bad", Outcome::fails("")),
-            probe("none", Outcome::absent("")),
-        ];
-        let exit_code = |chosen: &[&str]| verdict(&probes, chosen).exit_code();
-        assert_eq!(exit_code(&["good"]), 0);
-        assert_eq!(exit_code(&["good", "half"]), 1);
-        assert_eq!(exit_code(&["half"]), 1);
-        assert_eq!(exit_code(&["good", "bad"]), 1);
-        assert_eq!(exit_code(&["bad", "none"]), 2);
-        assert_eq!(exit_code(&["half", "none"]), 1);
-    }
 
     #[test]
     fn a_name_is_chosen_once_and_an_unknown_one_is_refused() {

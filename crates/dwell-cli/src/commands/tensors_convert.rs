@@ -4,12 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_capture::NameGlob;
-use dwell_report::text::{bytes, counted};
+use dwell_report::text::ConvertedStream;
 use dwell_tensors::{
-    FromPackets, PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream,
-    reencode, to_packets,
+    PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream, reencode,
+    to_packets,
 };
-use serde::Serialize;
 
 use super::tensors;
 use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
@@ -17,23 +16,6 @@ use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
-
-/// What was written.
-#[derive(Serialize)]
-struct Written {
-    output: String,
-    packets: u64,
-    /// Bytes at the end of a packet file that are no whole packet.
-    torn_bytes: u64,
-    /// Packets that the shapes of a packet file tell of and the file does not have.
-    missing_packets: u64,
-}
-
-impl Written {
-    fn whole(output: &Path, packets: u64) -> Self {
-        Self { output: output.display().to_string(), packets, torn_bytes: 0, missing_packets: 0 }
-    }
-}
 
 pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
     refuse_itself(&args.input, &args.output)?;
@@ -51,7 +33,7 @@ pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let packets = packets.map_err(hinted)?;
-    print_written(&Written::whole(&args.output, packets), args.json)?;
+    print_converted(&ConvertedStream::whole(&args.output, packets), args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 
@@ -65,16 +47,10 @@ fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
     if read.sidecar.is_none() {
         say(format_args!("note: there is no file with the shapes, so every tensor is flat and {}\n", args.dtype));
     }
-    let FromPackets { packets, torn_bytes, missing_packets, .. } = read;
-    print_written(&Written { torn_bytes, missing_packets, ..Written::whole(&args.output, packets) }, args.json)?;
-    if torn_bytes > 0 {
-        say(format_args!("note: the last {} are no whole packet and were left out\n", bytes(torn_bytes)));
-    }
-    if missing_packets > 0 {
-        say(format_args!("note: the file with the shapes tells of {} more\n", counted(missing_packets, "packet")));
-    }
-    let is_whole = torn_bytes == 0 && missing_packets == 0;
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+    let converted = ConvertedStream::of_packets(&args.output, &read);
+    print_converted(&converted, args.json)?;
+    converted.notes().iter().for_each(|note| say(format_args!("note: {note}\n")));
+    Ok(if converted.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
 
 pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
@@ -88,7 +64,7 @@ pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
         return Err(failure.hint(format!("see what there is with `dwell tensors stats {path}`")).into());
     }
     let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
-    print_written(&Written::whole(&args.output, packets), args.json)?;
+    print_converted(&ConvertedStream::whole(&args.output, packets), args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 
@@ -106,9 +82,9 @@ fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &[NameGlob], steps: 
     has_name && (steps.is_empty() || steps.contains(&entry.step))
 }
 
-fn print_written(written: &Written, is_json: bool) -> anyhow::Result<()> {
+fn print_converted(converted: &ConvertedStream, is_json: bool) -> anyhow::Result<()> {
     if is_json {
-        return super::print_json(written);
+        return super::print_json(converted);
     }
-    print_result(&format!("{}\n{}\n", counted(written.packets, "tensor"), written.output))
+    print_result(&converted.text())
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use dwell_files::FileError;
-use dwell_report::text::count;
-use dwell_store::{RunDir, StoreError, TreeKind, VerifyReport, tree_kind, verify};
+use dwell_report::text::verify_text;
+use dwell_store::{RunDir, StoreError, TreeKind, tree_kind, verify};
 
 use super::verify_tree;
 use crate::args::VerifyArgs;
@@ -24,7 +24,7 @@ fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         super::print_json(&report)?;
     } else {
-        print_result(&report_text(&report))?;
+        print_result(&verify_text(&report))?;
     }
     Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
@@ -38,20 +38,4 @@ fn unverifiable(error: &StoreError, run: &RunDir) -> Failure {
         }
         _ => failure,
     }
-}
-
-fn report_text(report: &VerifyReport) -> String {
-    let mut text = String::new();
-    let mut list = |what: &str, items: Vec<String>| {
-        items.into_iter().for_each(|item| text.push_str(&format!("{what:<9} {item}\n")));
-    };
-    list("changed", report.changed.iter().map(|file| file.path.clone()).collect());
-    list("missing", report.missing.clone());
-    list("unlisted", report.unlisted.clone());
-    list(
-        "unfit",
-        report.table_problems.iter().map(|table| format!("{}: {}", table.table.name(), table.problem)).collect(),
-    );
-    text.push_str(&format!("{} files are as the manifest says\n", count(report.ok.len() as u64)));
-    text
 }

@@ -97,21 +97,6 @@ fn a_tree_is_verified_run_by_run_and_against_its_manifest() {
 }
 
 #[test]
-fn the_report_of_a_tree_can_be_read_by_programs() {
-    let work = Workplace::new();
-    let run = finished(&work, "one");
-    fs::remove_file(run.dir.join("memory.csv")).unwrap();
-    let output = command("verify", &results(&work), &["--json"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["runs"][0]["path"], "faults-small/one");
-    assert_eq!(report["runs"][0]["status"], "damaged");
-    assert_eq!(report["runs"][0]["report"]["missing"][0], "memory.csv");
-    assert_eq!(report["manifest"]["rows"], 1);
-    assert!(output.stderr.is_empty(), "{}", text_of(&output));
-}
-
-#[test]
 fn every_killed_run_of_a_tree_is_recovered_and_the_others_are_let_be() {
     let work = Workplace::new();
     finished(&work, "finished");

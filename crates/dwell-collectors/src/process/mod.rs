@@ -6,18 +6,16 @@ mod sampling;
 use std::time::Duration;
 
 use dwell_events::engine::EngineEvent;
+use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
-use dwell_events::{CollectorName, Hint, LossKind};
-use dwell_host::Outcome;
+use dwell_events::{Basis, CollectorName, Hint, LossKind};
 use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
 use dwell_process::Sampler;
 use dwell_store::{RunDir, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    Basis, BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Wanted, Watching, read_settings,
-};
+use crate::{BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Wanted, Watching, read_settings};
 pub use samples::ProcessSamples;
 use sampling::Sampling;
 
@@ -49,6 +47,7 @@ impl Collector for Process {
             basis: Basis::Sampled,
             cost: "0.1 to 0.3 % of one core at 100 ms for one process",
             needs: "/proc; no privilege for processes of the same user",
+            tried: "this process is sampled; its resident memory must not be 0",
         }
     }
 

@@ -7,8 +7,8 @@
 mod program_rings;
 
 use dwell_events::engine::RecorderAccess;
-use dwell_events::{CollectorName, LossKind};
-use dwell_host::Outcome;
+use dwell_events::host::Outcome;
+use dwell_events::{Basis, CollectorName, LossKind};
 use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
 use dwell_records::TRACED_VARIABLE;
 use dwell_store::{RunDir, StoreError};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::record_stream::StreamPaths;
 use crate::salvage::empty_ring;
-use crate::{Basis, CheckPlace, CollectError, Collected, Collector, Description, Target, Wanted, Watching, rings};
+use crate::{CheckPlace, CollectError, Collected, Collector, Description, Target, Wanted, Watching, rings};
 use program_rings::ProgramRings;
 
 const NAME: CollectorName = CollectorName::TENSOR_OPS;
@@ -33,6 +33,7 @@ impl Collector for TensorOps {
             cost: "at most 1.1 % of the speed of generation at the default resolution, and 0.6 % of the worker's CPU \
                    time in the observer",
             needs: "an engine that the recorder is linked with, or into which it can be loaded",
+            tried: "a model of one layer is made, run for one token and recorded in `-o DIR`; its accesses are counted",
         }
     }
 

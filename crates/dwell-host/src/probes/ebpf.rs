@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use dwell_events::host::Outcome;
+
+use super::ProbeContext;
 use super::refusal::{is_forbidden, refused};
 use super::syscalls::{bpf_attach, bpf_create_map, bpf_load_program};
-use super::{Outcome, ProbeContext};
 use crate::root::Root;
 
 const BTF: &str = "sys/kernel/btf/vmlinux";

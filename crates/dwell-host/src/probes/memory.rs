@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Outcome;
+use dwell_events::host::Outcome;
+
 use super::refusal::{is_forbidden, refused};
 use super::syscalls::{Pages, page_bytes, pagemap_take_written, uffd_enable_write_notes, uffd_open, uffd_register};
 

@@ -2,9 +2,11 @@
 
 use std::io;
 
+use dwell_events::host::Outcome;
+
+use super::ProbeContext;
 use super::refusal::{is_forbidden, refused};
 use super::syscalls::{Pages, PerfAttributes, PerfEvent, page_bytes};
-use super::{Outcome, ProbeContext};
 use crate::facts::perf_event_paranoid;
 use crate::root::Root;
 

@@ -2,9 +2,11 @@
 
 use std::io;
 
+use dwell_events::host::Outcome;
+
 use super::refusal::refused;
 use super::syscalls::{Pages, PerfAttributes, PerfEvent};
-use super::{Outcome, ProbeContext, perf};
+use super::{ProbeContext, perf};
 use crate::root::Root;
 
 const DEVICES: &str = "sys/bus/event_source/devices";

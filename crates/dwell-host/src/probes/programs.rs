@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Outcome, ProbeContext};
+use dwell_events::host::Outcome;
+
+use super::ProbeContext;
 
 const SHOWS_ITS_MAPPINGS: [&str; 2] = ["/bin/cat", "/proc/self/maps"];
 

@@ -1,8 +1,8 @@
 //! Sensors: each is read once.
 
-use dwell_events::host::Sensor;
+use dwell_events::host::{Outcome, Sensor};
 
-use super::{Outcome, ProbeContext};
+use super::ProbeContext;
 use crate::facts::gpus;
 use crate::pressure::PressureWatch;
 use crate::telemetry::{ENABLE_COMMAND, EnergyWatch, FrequencyWatch, TemperatureWatch, ThrottleWatch};

@@ -3,18 +3,26 @@
 mod aggregate;
 mod capture;
 mod compare;
+mod doctor;
 mod format;
 mod run;
 mod speed;
+mod tensors;
+mod verify;
 mod watch;
 mod wrap;
 
 pub use aggregate::{aggregate_text, run_table};
 pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
+pub use doctor::{DoctorReport, DoctorVerdict};
 pub use format::{counted, or_dash, table, totals};
 pub use run::{region_table, summary_text};
 pub use speed::speed_line;
+pub use tensors::{
+    ConvertedStream, StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text,
+};
+pub use verify::{verify_text, verify_tree_text};
 pub use watch::{
     CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, counted_processes, growth_text,
 };

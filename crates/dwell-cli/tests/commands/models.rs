@@ -1,14 +1,10 @@
 //! Getting, making and describing model files.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Workplace, dwell, text_of};
+use crate::common::{Workplace, dwell, text_of};
 use dwell_gguf::{MakeSpec, WeightType};
 
 fn stdout_of(output: &Output) -> String {

@@ -1,14 +1,10 @@
 //! `dwell compare` on runs of a model whose KV cache is arithmetic, and on what is no run.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::{Workplace, dwell, text_of};
+use crate::common::{Workplace, dwell, text_of};
 use dwell_gguf::MakeSpec;
 use serde_json::Value;
 
@@ -154,19 +150,4 @@ fn what_cannot_be_compared_is_refused_with_its_reason() {
     refused(&lab.results, "1 run excluded: 1 unfinished");
     let output = compare(&[], &[]);
     assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
-}
-
-#[test]
-fn a_run_without_memory_has_empty_cells_and_a_warning() {
-    let lab = Lab::new();
-    let run = lab.results.join("tiny/old");
-    fs::create_dir_all(&run).unwrap();
-    let metadata = r#"{"run_id": "old", "model_id": "tiny", "state": "complete", "engine": "llama_cpp",
-        "options": {"context_length": 512}, "generation": {"decode_tokens_per_s": 12.5}}"#;
-    fs::write(run.join("metadata.json"), metadata).unwrap();
-    let output = compare(&[&run], &[]);
-    assert!(output.status.success(), "{}", text_of(&output));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("12.5") && !text.contains("peak memory"), "{text}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("say nothing of memory per token: old"));
 }

@@ -2,16 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
+#[path = "../../../tests/cached.rs"]
+mod cached;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{cached, skip, text_of};
+use cached::cached;
 use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{ValidityInput, classify_as_mrm_trace};
 use serde_json::{Value, json};
+use skip::skip;
 
 /// On both sides of two edges, on them, and far away.
 fn around(edges: [f64; 2]) -> [f64; 8] {
@@ -70,7 +74,7 @@ fn ask(python: &Path, question: &Value) -> Value {
     // It reads everything before it answers, so the pipes cannot fill each other up.
     peer.stdin.take().unwrap().write_all(question.to_string().as_bytes()).unwrap();
     let output = peer.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

@@ -1,15 +1,11 @@
 //! `dwell doctor` on this machine, as root and as nobody, and for sets that work, work in part and do not work.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Workplace, dwell, skip, text_of};
+use crate::common::{Workplace, dwell, skip, text_of};
 use serde_json::Value;
 
 /// The report and what the command ended with; both must agree.

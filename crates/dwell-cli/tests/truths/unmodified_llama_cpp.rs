@@ -1,15 +1,11 @@
 //! The preload library in an unmodified llama.cpp program: the program does what it did, and the trace of it obeys the
 //! same arithmetic as that of the embedded engine.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::common::{Workplace, cached, skip, text_of};
 use arrow_array::RecordBatch;
-use common::{Workplace, cached, skip, text_of};
 use dwell_events::engine::KvType;
 use dwell_gguf::{GgufFile, MakeSpec, ModelShape};
 use dwell_label::{FileTensor, Labelled, Labeller, Output as Rows};
@@ -97,11 +93,11 @@ fn labelled(ring_dir: &Path, model: &Path) -> (Labelled, RecordBatch, RecordBatc
 
 fn sum_bytes(trace: &RecordBatch, region_type: &str, op_type: &str, step: u32) -> u64 {
     let is_it = |row: &usize| {
-        common::text(trace, "region_type", *row) == region_type
-            && common::text(trace, "op_type", *row) == op_type
-            && common::optional::<arrow_array::types::UInt32Type>(trace, "step", *row) == Some(step)
+        crate::common::text(trace, "region_type", *row) == region_type
+            && crate::common::text(trace, "op_type", *row) == op_type
+            && crate::common::optional::<arrow_array::types::UInt32Type>(trace, "step", *row) == Some(step)
     };
-    (0..trace.num_rows()).filter(is_it).map(|row| common::wide(trace, "size_bytes", row)).sum()
+    (0..trace.num_rows()).filter(is_it).map(|row| crate::common::wide(trace, "size_bytes", row)).sum()
 }
 
 #[test]

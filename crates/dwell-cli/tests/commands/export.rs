@@ -1,14 +1,10 @@
 //! `dwell export` and `dwell analyse` on a tree, with real runs of a tiny model.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Workplace, cached, dwell, skip, text_of};
+use crate::common::{Workplace, cached, dwell, skip, text_of};
 use dwell_gguf::MakeSpec;
 
 /// Two runs of a tiny model; gives back the results directory.

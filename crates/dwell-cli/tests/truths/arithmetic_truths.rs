@@ -1,13 +1,9 @@
 //! Models whose bytes are arithmetic: what the trace says must be what the shape says, exactly.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use common::{Access, Run, Workplace};
+use crate::common::{Access, Run, Workplace};
 use dwell_events::engine::KvType;
 use dwell_gguf::{GgufFile, MakeArchitecture, MakeSpec, ModelShape, WeightType};
 
@@ -279,7 +275,7 @@ fn removed_cells_are_used_again_and_a_copy_between_streams_is_a_named_loss() {
     let arguments =
         ["--parallel", "2", "--context-length", "512", "--ignore-end", "--actions", actions.to_str().unwrap()];
     let run = place.run_command(&model, &arguments).output().unwrap();
-    assert_eq!(run.status.code(), Some(1), "bytes were moved outside the graph: {}", common::text_of(&run));
+    assert_eq!(run.status.code(), Some(1), "bytes were moved outside the graph: {}", crate::common::text_of(&run));
     let run = place.opened_run(&model);
     let losses = run.losses();
     assert!(losses.iter().any(|(kind, count)| kind == "kv_stream_copy" && *count == 1), "{losses:?}");
@@ -306,11 +302,11 @@ fn the_region_map_sums_up_the_trace() {
     let mut listed = BTreeMap::new();
     for batch in truth.run.batches(dwell_events::schema::Table::RegionMap) {
         for row in 0..batch.num_rows() {
-            let signed = |name| common::optional::<arrow_array::types::Int64Type>(&batch, name, row).unwrap();
+            let signed = |name| crate::common::optional::<arrow_array::types::Int64Type>(&batch, name, row).unwrap();
             let counts = (
                 signed("access_count") as u64,
-                common::wide(&batch, "bytes_read", row),
-                common::wide(&batch, "bytes_written", row),
+                crate::common::wide(&batch, "bytes_read", row),
+                crate::common::wide(&batch, "bytes_written", row),
             );
             listed.insert(signed("region_id") as u32, counts);
         }

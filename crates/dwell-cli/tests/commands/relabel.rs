@@ -1,14 +1,10 @@
 //! `dwell relabel` on traces of dwell and of mrm-trace.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Run, Workplace, cached, dwell, skip, text_of};
+use crate::common::{Run, Workplace, cached, dwell, skip, text_of};
 use dwell_gguf::MakeSpec;
 use serde_json::Value;
 

@@ -1,13 +1,9 @@
 //! mrm-trace as a client: its own library reads our tables, and its figures are ours with `--definitions mrm-trace`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Run, Workplace, cached, dwell, skip, text_of};
+use crate::common::{Run, Workplace, cached, dwell, skip, text_of};
 use dwell_gguf::{MakeSpec, WeightType};
 use serde_json::Value;
 

@@ -1,13 +1,9 @@
 //! A program whose ggml has another layout is left alone, with the reason on record.
 
-#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
-
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Workplace, text_of};
+use crate::common::{Workplace, text_of};
 use dwell_records::{Kind, Refusal, split_frame};
 use dwell_ring::Consumer;
 

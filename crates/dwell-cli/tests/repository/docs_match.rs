@@ -1,16 +1,11 @@
 //! The documentation says what the code does: columns, losses, links. Options are compared in the binary's own tests.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[path = "../../../tests/generated.rs"]
-mod generated;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::generated::{check_generated, generated_part, generated_parts, markdown_table, without_links};
 use dwell_events::schema::{ColumnDoc, Table};
 use dwell_events::{LossKind, Severity};
-use generated::{check_generated, generated_part, generated_parts, markdown_table, without_links};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

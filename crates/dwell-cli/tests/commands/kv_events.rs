@@ -1,19 +1,11 @@
 //! `dwell import kv-events`, with batches that the publishers of vLLM and SGLang encoded.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![allow(clippy::duplicate_mod, reason = "the publishers' driver and the other tests skip by the same file")]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
-mod publisher;
-
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use common::{Workplace, dwell, text_of};
-use publisher::{Publisher, VERSIONS};
+use crate::common::{Workplace, dwell, text_of};
+use crate::publisher::{Publisher, VERSIONS};
 use serde_json::{Value, json};
 
 /// Steps of a server: three blocks are stored, one is built upon and removed, the cache is emptied.
@@ -60,7 +52,10 @@ fn report(output: &Output) -> Value {
 fn what_every_publisher_encodes_becomes_a_run() {
     for version in VERSIONS {
         let Some((payloads, lines)) = recorded_by(version) else {
-            return common::skip("what_every_publisher_encodes_becomes_a_run", "the publishers are not in the cache");
+            return crate::common::skip(
+                "what_every_publisher_encodes_becomes_a_run",
+                "the publishers are not in the cache",
+            );
         };
         let place = Workplace::new();
         fs::write(place.path().join("batches.bin"), payloads).unwrap();

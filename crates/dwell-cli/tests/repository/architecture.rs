@@ -1,16 +1,11 @@
 //! The house is built as ARCHITECTURE.md draws it: who depends on whom, who is pure, who may use `unsafe`.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[path = "../../../tests/generated.rs"]
-mod generated;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use generated::{check_generated, generated_part, markdown_table, without_links};
+use crate::generated::{check_generated, generated_part, markdown_table, without_links};
 use serde_json::Value;
 
 const PAGE: &str = "ARCHITECTURE.md";

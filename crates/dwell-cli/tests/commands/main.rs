@@ -1,0 +1,17 @@
+//! Commands of `dwell` on models, runs, streams and this machine.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::duplicate_mod, reason = "the publishers' driver and the other tests skip by the same file")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
+mod publisher;
+
+mod compare;
+mod doctor;
+mod export;
+mod kv_events;
+mod models;
+mod relabel;
+mod tensors;
