@@ -11,7 +11,7 @@ use crate::metrics::retention::{self, MrmRetentionRegion, MrmRetentionSummary};
 use crate::metrics::suitability::{MrmSuitability, SuitabilityThresholds};
 use crate::metrics::working_set::{self, MrmWorkingSetRegion, MrmWorkingSetSummary};
 use crate::metrics::write_once::{self, MrmWriteOnce};
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::region_type::{RegionTypeName, RegionTypeNames};
 
 /// The tables that `compute_all` of mrm-trace returns. Rows are sorted by region id or by type.
@@ -41,7 +41,7 @@ pub struct MrmTraceFrames {
 
 impl MrmTraceFrames {
     pub(crate) fn new(
-        mut regions: Vec<RegionFacts>,
+        mut regions: Vec<RegionHistory>,
         mut intervals_ns: Vec<ExactCounts>,
         names: &RegionTypeNames,
         thresholds: &SuitabilityThresholds,

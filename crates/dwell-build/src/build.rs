@@ -14,7 +14,7 @@ use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
-use dwell_metadata::{BuildOptions, RecordingFacts, RunMetadata, RunRecord};
+use dwell_metadata::{BuildOptions, RecordingEnd, RunMetadata, RunRecord};
 use dwell_metrics::analyse_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
@@ -85,7 +85,7 @@ fn build_and_seal(
     let build = &mut record.request.build;
     build.analysis = (setup.adjust)(build.analysis);
     let build = build.clone();
-    let facts: Option<RecordingFacts> = read_raw(run, RecordingFacts::FILE_NAME).ok();
+    let facts: Option<RecordingEnd> = read_raw(run, RecordingEnd::FILE_NAME).ok();
     let mut collected = build_tables(run, &record, facts.as_ref())?;
     let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &collected, listener)?;
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
@@ -128,7 +128,7 @@ pub(crate) fn is_partial(labelled: &Labelled) -> bool {
 /// What a run's files are made from.
 pub(crate) struct Built<'a> {
     pub(crate) record: &'a RunRecord,
-    pub(crate) facts: RecordingFacts,
+    pub(crate) facts: RecordingEnd,
     pub(crate) labelled: &'a Labelled,
     pub(crate) samples: &'a ProcessSamples,
     pub(crate) memory: MemoryReport,

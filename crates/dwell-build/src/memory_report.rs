@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use dwell_analysis::Basis;
 use dwell_analysis::memory::{
-    KvTheory, MemoryAt, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes, Weights,
+    KvTheory, MemoryAt, MemoryInputs, MemoryReport, MemorySeries, ModelStart, TokenTimes, Weights,
 };
 use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
-use dwell_events::server::ServerFacts;
+use dwell_events::server::ServerDescription;
 use dwell_files::AtomicFile;
 use dwell_gguf::{GgufFile, MemoryRequest, ModelShape};
 use dwell_label::Labelled;
@@ -135,20 +135,20 @@ pub(crate) fn memory_report(
 }
 
 /// The model's file, if it is on this machine.
-fn model_file(request: &RunRequest, server: Option<&ServerFacts>) -> Option<GgufFile> {
+fn model_file(request: &RunRequest, server: Option<&ServerDescription>) -> Option<GgufFile> {
     let told = server.and_then(|server| server.model_path.as_deref());
     GgufFile::open(told.unwrap_or(&request.job.options.model)).ok()
 }
 
 /// Known for llama.cpp as far as dwell gave it its options.
-fn is_mapped(request: &RunRequest, server: Option<&ServerFacts>) -> Option<bool> {
+fn is_mapped(request: &RunRequest, server: Option<&ServerDescription>) -> Option<bool> {
     let job = &request.job;
     let is_started_here = server.is_none_or(|server| server.is_started_here);
     (job.engine.profile().follows_mmap && is_started_here).then_some(job.options.mmap)
 }
 
 /// By the shape in the model's file, else by what the server says, else by what the user says.
-fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&GgufFile>) -> Option<KvTheory> {
+fn theory(request: &RunRequest, server: Option<&ServerDescription>, file: Option<&GgufFile>) -> Option<KvTheory> {
     let memory = memory_request(request, server);
     let cells = cache_positions(request, server);
     let by_file = || {
@@ -169,19 +169,19 @@ fn theory(request: &RunRequest, server: Option<&ServerFacts>, file: Option<&Gguf
 }
 
 /// Whether the types of keys and values were told or given; else those of the request stand in for them.
-fn are_types_known(request: &RunRequest, server: Option<&ServerFacts>) -> bool {
-    let are_told = |server: &ServerFacts| server.kv_type_k.is_some() && server.kv_type_v.is_some();
+fn are_types_known(request: &RunRequest, server: Option<&ServerDescription>) -> bool {
+    let are_told = |server: &ServerDescription| server.kv_type_k.is_some() && server.kv_type_v.is_some();
     server.is_none_or(|server| is_set_up_here(request, server) || are_told(server))
 }
 
 /// Whether the options of the request are those of the engine: a server that runs already has others, and so has a command.
-fn is_set_up_here(request: &RunRequest, server: &ServerFacts) -> bool {
+fn is_set_up_here(request: &RunRequest, server: &ServerDescription) -> bool {
     server.is_started_here && request.job.engine.profile().takes_prompts
 }
 
 /// The cache as it was set up: what the server says counts more than what was asked for. None if it has a type of
 /// values whose size is not known.
-fn memory_request(request: &RunRequest, server: Option<&ServerFacts>) -> Option<MemoryRequest> {
+fn memory_request(request: &RunRequest, server: Option<&ServerDescription>) -> Option<MemoryRequest> {
     let mut memory = MemoryRequest::from(&request.job.options);
     let Some(server) = server else { return Some(memory) };
     let kv_type = |told: &Option<String>, asked: KvType| match told {
@@ -199,7 +199,7 @@ fn memory_request(request: &RunRequest, server: Option<&ServerFacts>) -> Option<
 }
 
 /// Positions of the KV cache: what a server says, or what it was started with.
-fn cache_positions(request: &RunRequest, server: Option<&ServerFacts>) -> Option<u64> {
+fn cache_positions(request: &RunRequest, server: Option<&ServerDescription>) -> Option<u64> {
     match server {
         Some(server) if server.context_length.is_some() || !is_set_up_here(request, server) => {
             server.context_positions()
@@ -208,9 +208,9 @@ fn cache_positions(request: &RunRequest, server: Option<&ServerFacts>) -> Option
     }
 }
 
-fn start(record: &RunRecord, server: Option<&ServerFacts>) -> StartFacts {
+fn start(record: &RunRecord, server: Option<&ServerDescription>) -> ModelStart {
     let share = |cache: &PageCache| cache.resident_bytes as f64 / cache.model_bytes as f64;
-    StartFacts {
+    ModelStart {
         asked: record.request.job.server.start,
         was_loaded: match server {
             Some(server) => server.was_loaded,

@@ -4,10 +4,10 @@ use dwell_collectors::MergedRecords;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::{CollectorName, LossKind};
 use dwell_label::Labelled;
-use dwell_metadata::RecordingFacts;
+use dwell_metadata::RecordingEnd;
 
 /// Losses of the run. Without facts, its observer was killed while it recorded.
-pub(crate) fn run_losses(facts: Option<&RecordingFacts>, labelled: &Labelled) -> Vec<LossRow> {
+pub(crate) fn run_losses(facts: Option<&RecordingEnd>, labelled: &Labelled) -> Vec<LossRow> {
     let (mut losses, source) = (Vec::new(), CollectorName::TENSOR_OPS.name());
     let mut add = |kind, count, detail: String| {
         if count > 0 {

@@ -20,7 +20,7 @@ use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_events::schema::Table;
 use dwell_events::server::PROGRAM_RINGS_DIR;
-use dwell_metadata::{RecordingFacts, RunRecord};
+use dwell_metadata::{RecordingEnd, RunRecord};
 use dwell_records::Step;
 use dwell_records::testing::{RecordBuilder, SmallModel};
 use dwell_ring::Producer;
@@ -90,7 +90,7 @@ impl MadeRun {
         let run = Self::observed(model, tokens, usize::MAX);
         let facts =
             br#"{"worker_failure": null, "worker_blocked_ns": 0, "missed_samples": 0, "is_interrupted": false}"#;
-        fs::write(run.dir.raw().join(RecordingFacts::FILE_NAME), facts).unwrap();
+        fs::write(run.dir.raw().join(RecordingEnd::FILE_NAME), facts).unwrap();
         run.dir.set_state(RunState::Building).unwrap();
         run
     }

@@ -25,7 +25,7 @@ use dwell_events::CollectorName;
 use dwell_events::host::{Probe, ProbeKind};
 use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
-use dwell_metadata::{CollectorLoss, Collectors, RecordingFacts, RunRecord};
+use dwell_metadata::{CollectorLoss, Collectors, RecordingEnd, RunRecord};
 use dwell_store::{RunDir, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -72,7 +72,7 @@ pub fn chosen(names: &[CollectorName], wanted: &Wanted<'_>) -> Collectors {
 }
 
 /// Makes the tables of all collectors. Without facts, the observer was killed and their ends are not known.
-pub fn build_tables(run: &RunDir, record: &RunRecord, facts: Option<&RecordingFacts>) -> Result<Collected, StoreError> {
+pub fn build_tables(run: &RunDir, record: &RunRecord, facts: Option<&RecordingEnd>) -> Result<Collected, StoreError> {
     let mut collected = Collected::default();
     for collector in ALL {
         let source = collector.description().name.name();

@@ -11,7 +11,7 @@ use dwell_clock::monotonic_ns;
 use dwell_collectors::{ALL, Collected, Collector, build_tables};
 use dwell_events::ClockAnchor;
 use dwell_events::engine::{EngineOptions, Job};
-use dwell_metadata::{BuildOptions, RecordingFacts, RunRecord};
+use dwell_metadata::{BuildOptions, RecordingEnd, RunRecord};
 use dwell_store::{RunDir, open_table};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn watched(run: &RunDir, samples: u64) -> ((u64, u64), Collected) {
     }
     let end = watching.end().unwrap();
     let window = (begin_ns, monotonic_ns());
-    let facts = RecordingFacts { collectors: [("pressure".to_owned(), end)].into(), ..RecordingFacts::default() };
+    let facts = RecordingEnd { collectors: [("pressure".to_owned(), end)].into(), ..RecordingEnd::default() };
     (window, build_tables(run, &record, Some(&facts)).unwrap())
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use crate::server::{ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use crate::{Phase, choices};
 
 pub use crate::engines::{Ending, EngineKind, EngineProfile, ModelSource, Reach, RecorderAccess};
@@ -390,7 +390,7 @@ pub enum EngineEvent {
     /// A server answers.
     Serving {
         /// What it says of itself.
-        server: Box<ServerFacts>,
+        server: Box<ServerDescription>,
     },
     /// A request is sent.
     RequestBegins {

@@ -129,7 +129,7 @@ fn names_a_secret(option: &str) -> bool {
 /// What a server says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ServerFacts {
+pub struct ServerDescription {
     /// Product and version, such as `llama.cpp b11669`, as far as it says.
     pub version: Option<String>,
     /// Address.
@@ -179,7 +179,7 @@ pub struct TracedProcess {
     pub program: String,
 }
 
-impl ServerFacts {
+impl ServerDescription {
     /// Positions of the KV cache, over all slots; not known where it is not said how they divide it.
     pub fn context_positions(&self) -> Option<u64> {
         let length = u64::from(self.context_length?);
@@ -244,11 +244,11 @@ mod tests {
 
     #[test]
     fn slots_have_contexts_of_their_own_or_share_one() {
-        let facts = |slots, shares_context| ServerFacts {
+        let facts = |slots, shares_context| ServerDescription {
             context_length: Some(512),
             slots,
             shares_context,
-            ..ServerFacts::default()
+            ..ServerDescription::default()
         };
         assert_eq!(facts(None, None).context_positions(), Some(512));
         assert_eq!(facts(Some(1), None).context_positions(), Some(512));

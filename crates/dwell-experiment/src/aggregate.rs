@@ -4,7 +4,7 @@ use std::fs;
 
 use dwell_config::Figures;
 use dwell_files::write_bytes_atomically;
-use dwell_report::{AggregateOptions, RunFacts, aggregate, exclusions_text, experiment_figures};
+use dwell_report::{AggregateOptions, RunResults, aggregate, exclusions_text, experiment_figures};
 use dwell_store::{RunDir, StoreError};
 
 use crate::{ExperimentDir, ExperimentError, Setup};
@@ -27,12 +27,12 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<String
 }
 
 /// The facts of the runs that were finished.
-fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunFacts>, dwell_report::ReportError> {
+fn facts_of_runs(setup: &Setup, dir: &ExperimentDir) -> Result<Vec<RunResults>, dwell_report::ReportError> {
     let mut facts = Vec::new();
     for run in &setup.plan.runs {
         let path = setup.run_path(run, &dir.run_id(run));
         if path.join("manifest.json").is_file() {
-            facts.push(RunFacts::load(&RunDir::open(&path)?)?);
+            facts.push(RunResults::load(&RunDir::open(&path)?)?);
         }
     }
     Ok(facts)

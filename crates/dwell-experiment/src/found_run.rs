@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use dwell_metadata::{RecordingFacts, RunMetadata, UntracedRun};
+use dwell_metadata::{RecordingEnd, RunMetadata, UntracedRun};
 use dwell_store::{RunDir, RunState};
 
 use crate::ExperimentError;
@@ -42,8 +42,8 @@ impl FoundRun {
 }
 
 fn recorded_to_the_end(run: &RunDir) -> bool {
-    let facts = fs::read(run.raw().join(RecordingFacts::FILE_NAME)).ok();
-    let facts: Option<RecordingFacts> = facts.and_then(|text| serde_json::from_slice(&text).ok());
+    let facts = fs::read(run.raw().join(RecordingEnd::FILE_NAME)).ok();
+    let facts: Option<RecordingEnd> = facts.and_then(|text| serde_json::from_slice(&text).ok());
     facts.is_some_and(|facts| facts.worker_failure.is_none() && !facts.is_interrupted)
 }
 

@@ -6,7 +6,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::schema::trace::TraceBuilder;
-use dwell_events::server::{ReportedBuffer, ServerFacts, TracedProcess};
+use dwell_events::server::{ReportedBuffer, ServerDescription, TracedProcess};
 use dwell_events::{PhaseSpan, RequestSpan};
 use dwell_records::Hello;
 
@@ -14,7 +14,7 @@ use dwell_records::Hello;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// What a server said of itself.
-    pub server: Option<ServerFacts>,
+    pub server: Option<ServerDescription>,
     /// Requests to a server, in the order in which they were sent.
     pub requests: Vec<RequestSpan>,
     /// Memory that the runtime said it allocated, told last.

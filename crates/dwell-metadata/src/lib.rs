@@ -1,6 +1,6 @@
 //! What is written about a run beside its tables.
 //!
-//! [`RunRecord`] (`raw/run.json`) is written before anything starts, [`RecordingFacts`] (`raw/recorded.json`) when
+//! [`RunRecord`] (`raw/run.json`) is written before anything starts, [`RecordingEnd`] (`raw/recorded.json`) when
 //! recording ends: with the raw streams they are all that building a run needs. [`RunMetadata`] (`metadata.json`) is
 //! written when the run is sealed and read by whatever reports on it.
 //!
@@ -17,7 +17,7 @@ mod observer_effect;
 mod origin;
 mod page_cache;
 mod reading;
-mod recording_facts;
+mod recording_end;
 mod run_metadata;
 mod run_request;
 
@@ -30,6 +30,6 @@ pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
 pub use origin::{ImportedFile, KvEventsImport, Relabelling};
 pub use page_cache::PageCache;
 pub use reading::MetadataError;
-pub use recording_facts::{RecordingFacts, sampling_end};
+pub use recording_end::{RecordingEnd, sampling_end};
 pub use run_metadata::{CollectorAbout, CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
 pub use run_request::{RunRecord, RunRequest};

@@ -8,7 +8,7 @@ use dwell_analysis::validity::{Validity, ValidityClass};
 use dwell_events::engine::{LoadedModel, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, SensorSummary};
 use dwell_events::kv_blocks::KvBlocksReport;
-use dwell_events::server::{ServerFacts, StartKind, TracedProcess};
+use dwell_events::server::{ServerDescription, StartKind, TracedProcess};
 use dwell_events::{ClockAnchor, PhaseSpan, RequestSpan, RunKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct RunMetadata {
     /// Name of the engine, or `imported`.
     pub engine: String,
     /// What a server said of itself.
-    pub server: Option<ServerFacts>,
+    pub server: Option<ServerDescription>,
     /// Requests to a server.
     pub requests: Vec<RequestSpan>,
     /// In which state the model was to be when the run began.

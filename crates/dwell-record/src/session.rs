@@ -9,7 +9,7 @@ use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_events::host::{Baseline, SensorSummary};
 use dwell_files::{ensure_space, write_json_atomically};
 use dwell_host::{Root, SensorThread, measure_baseline, release_freed_memory};
-use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
+use dwell_metadata::{RecordingEnd, RunRecord, RunRequest};
 use dwell_records::{Frame, Kind};
 use dwell_ring::DEFAULT_CAPACITY_BYTES;
 use dwell_store::{RunDir, RunState, StoreError};
@@ -55,7 +55,7 @@ pub fn record_run(
     request: &RunRequest,
     interrupted: &AtomicBool,
     listener: &mut dyn RecordListener,
-) -> Result<RecordingFacts, RecordError> {
+) -> Result<RecordingEnd, RecordError> {
     let results = run.path().ancestors().nth(2).unwrap_or(run.path());
     let not_begun = |source| RecordError::NotBegun { source, results: results.to_owned() };
     ensure_space(&run.raw(), LEAST_SPACE_BYTES).map_err(|error| not_begun(error.into()))?;
@@ -220,20 +220,20 @@ impl Session<'_> {
         worker: &WorkerProcess,
         sensors: Option<SensorSummary>,
         was_interrupted: bool,
-    ) -> Result<RecordingFacts, StoreError> {
+    ) -> Result<RecordingEnd, StoreError> {
         let ring_blocked_ns = self.ring.blocked_ns();
         // Every stream is ended, whatever becomes of the others.
         let (ring, collectors) = (self.ring.finish(), self.watch.end());
         ring?;
         let collectors = collectors?;
-        let facts = RecordingFacts {
+        let facts = RecordingEnd {
             worker_failure: self.progress.failure_message().or_else(|| worker.failure()),
             worker_blocked_ns: ring_blocked_ns + collectors.values().map(|end| end.blocked_ns).sum::<u64>(),
             collectors,
             is_interrupted: self.progress.is_cut_short(was_interrupted),
             sensors,
         };
-        write_json_atomically(&self.run.raw().join(RecordingFacts::FILE_NAME), &facts)?;
+        write_json_atomically(&self.run.raw().join(RecordingEnd::FILE_NAME), &facts)?;
         Ok(facts)
     }
 }

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::ReportError;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
-use crate::facts::{MetricsLine, RunFacts};
 use crate::group::{GroupKey, telling_keys, varying_keys};
+use crate::run_results::{MetricsLine, RunResults};
 
 /// The column of `metrics.csv` with the class rather than a number.
 const SUITABILITY: &str = "suitability";
@@ -131,7 +131,7 @@ impl Aggregate {
     }
 
     /// Takes in a run that counts.
-    fn note(&mut self, run: &RunFacts) {
+    fn note(&mut self, run: &RunResults) {
         self.runs += 1;
         *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
         self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone()));
@@ -141,10 +141,10 @@ impl Aggregate {
 }
 
 /// Groups the runs that count and summarises their figures.
-pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggregate, ReportError> {
+pub fn aggregate(runs: &[RunResults], options: &AggregateOptions) -> Result<Aggregate, ReportError> {
     let chosen = runs_of_experiment(runs, options.experiment.as_deref())?;
     let mut aggregate = Aggregate::default();
-    let mut groups: BTreeMap<GroupKey, Vec<&RunFacts>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, Vec<&RunResults>> = BTreeMap::new();
     for run in chosen {
         match exclusion_of(run, &options.include) {
             Some(exclusion) => aggregate.excluded.push(exclusion),
@@ -160,9 +160,12 @@ pub fn aggregate(runs: &[RunFacts], options: &AggregateOptions) -> Result<Aggreg
 }
 
 /// The runs of one experiment, or all.
-fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Result<Vec<&'a RunFacts>, ReportError> {
+fn runs_of_experiment<'a>(
+    runs: &'a [RunResults],
+    experiment: Option<&str>,
+) -> Result<Vec<&'a RunResults>, ReportError> {
     let Some(wanted) = experiment else { return Ok(runs.iter().collect()) };
-    let chosen: Vec<&RunFacts> = runs.iter().filter(|run| run.is_of(wanted)).collect();
+    let chosen: Vec<&RunResults> = runs.iter().filter(|run| run.is_of(wanted)).collect();
     if !chosen.is_empty() {
         return Ok(chosen);
     }
@@ -179,7 +182,7 @@ fn runs_of_experiment<'a>(runs: &'a [RunFacts], experiment: Option<&str>) -> Res
     Err(ReportError::UnknownExperiment { wanted: wanted.to_owned(), known })
 }
 
-fn group(key: GroupKey, runs: &[&RunFacts], columns: &[String]) -> Group {
+fn group(key: GroupKey, runs: &[&RunResults], columns: &[String]) -> Group {
     let region_types: BTreeSet<&str> =
         runs.iter().flat_map(|run| &run.metrics).map(|line| line.region_type.as_str()).collect();
     let regions = region_types.into_iter().map(|region_type| {
@@ -224,7 +227,7 @@ pub struct RunFigure {
     /// Its unit.
     pub unit: Unit,
     /// How a run gives it.
-    pub get: fn(&RunFacts) -> Option<f64>,
+    pub get: fn(&RunResults) -> Option<f64>,
 }
 
 /// The figures of runs as a whole: speed, memory, cost of watching.
@@ -239,7 +242,7 @@ pub static RUN_FIGURES: [RunFigure; 6] = [
 ];
 
 /// Figures of runs as a whole; one that no run has is left out.
-fn run_figures(runs: &[&RunFacts]) -> BTreeMap<String, Summary> {
+fn run_figures(runs: &[&RunResults]) -> BTreeMap<String, Summary> {
     let summary = |figure: &RunFigure| {
         let values = runs.iter().filter_map(|run| (figure.get)(run)).filter(|value| value.is_finite());
         Summary::of(&values.collect::<Vec<_>>())

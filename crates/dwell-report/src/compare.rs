@@ -10,8 +10,8 @@ use crate::ReportError;
 use crate::compare_context::{ContextLine, context_lines};
 use crate::compare_figures::FIGURES;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
-use crate::facts::RunFacts;
 use crate::group::{GroupKey, telling_keys};
+use crate::run_results::RunResults;
 
 /// Reasons for which a run in a folder still counts here; they are stated. Memory is what it is on a busy machine too.
 const TAKEN_IN: [ExclusionReason; 2] = [ExclusionReason::QualityFail, ExclusionReason::Contaminated];
@@ -22,7 +22,7 @@ const SHOWN_KEYS: [usize; 3] = [0, 1, 4];
 #[derive(Clone, Debug)]
 pub struct CompareSource {
     /// What is known of it.
-    pub facts: RunFacts,
+    pub facts: RunResults,
     /// Whether it was named itself rather than found in a folder.
     pub is_named: bool,
 }
@@ -106,7 +106,7 @@ impl Spread {
 
 impl CompareKey {
     /// The key of a run. What a server says of itself counts more than what it was asked for.
-    pub fn of(run: &RunFacts) -> Self {
+    pub fn of(run: &RunResults) -> Self {
         let metadata = &run.metadata;
         let server = metadata.server.as_ref();
         // Options were not given to a server that dwell did not start.
@@ -127,14 +127,14 @@ impl CompareKey {
 }
 
 /// A run that joined a server without naming a model lies under the engine's name; the server knows the model's.
-fn model_id(run: &RunFacts) -> String {
+fn model_id(run: &RunResults) -> String {
     let metadata = &run.metadata;
     let served = metadata.server.as_ref().and_then(|server| server.model_name.clone());
     served.filter(|_| metadata.model_id == metadata.engine).unwrap_or_else(|| metadata.model_id.clone())
 }
 
 impl CompareGroup {
-    fn of(key: CompareKey, runs: &[&RunFacts]) -> Self {
+    fn of(key: CompareKey, runs: &[&RunResults]) -> Self {
         let memories = || runs.iter().filter_map(|run| run.metadata.memory.as_ref());
         let mut verdicts = BTreeMap::new();
         for memory in memories() {
@@ -198,7 +198,7 @@ impl CompareGroup {
 /// A run that was named must be finished. Of those found in folders, only runs that count are taken.
 pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     let mut excluded = Vec::new();
-    let mut groups: BTreeMap<CompareKey, Vec<&RunFacts>> = BTreeMap::new();
+    let mut groups: BTreeMap<CompareKey, Vec<&RunResults>> = BTreeMap::new();
     let mut warnings = Vec::new();
     for CompareSource { facts, is_named } in sources {
         match exclusion_of(facts, &[]) {
@@ -224,7 +224,7 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     Ok(Comparison { groups, context_lines, warnings, excluded })
 }
 
-fn refuse_without_figures(exclusion: &Exclusion, run: &RunFacts) -> Result<(), ReportError> {
+fn refuse_without_figures(exclusion: &Exclusion, run: &RunResults) -> Result<(), ReportError> {
     if !matches!(exclusion.reason, ExclusionReason::Unfinished | ExclusionReason::Failed) {
         return Ok(());
     }
@@ -239,7 +239,7 @@ fn warning_of(exclusion: &Exclusion) -> String {
     format!("run {run_id} is in, though it is {}{detail}", reason.words())
 }
 
-fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunFacts>>) -> Vec<String> {
+fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<String> {
     let words = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
     let models: BTreeSet<&str> = groups.keys().map(|key| key.model_id.as_str()).collect();
     let runs = || groups.values().flatten();

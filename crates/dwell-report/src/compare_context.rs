@@ -6,7 +6,7 @@ use dwell_analysis::memory::{MemoryKind, MemoryPart, MemoryReport, Point, robust
 use serde::Serialize;
 
 use crate::compare::{CompareKey, Spread};
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// Memory over the context lengths of one engine, model and type of cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ pub struct ContextLine {
 type Family<'a> = (&'a str, &'a str, Option<&'a str>);
 
 /// A line for every engine, model and type of cache with at least two context lengths.
-pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunFacts>>) -> Vec<ContextLine> {
+pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<ContextLine> {
     let mut families: BTreeMap<Family<'_>, Vec<(u64, &MemoryReport)>> = BTreeMap::new();
     for (key, runs) in groups {
         let family = families.entry((&key.engine, &key.model_id, key.kv_type.as_deref())).or_default();

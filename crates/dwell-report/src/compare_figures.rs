@@ -3,7 +3,7 @@
 use dwell_analysis::Unit;
 use dwell_analysis::memory::{MemoryPart, MemoryReport};
 
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// A figure of a run.
 pub struct Figure {
@@ -14,7 +14,7 @@ pub struct Figure {
     /// Its unit.
     pub unit: Unit,
     /// The figure of a run; none if the run does not say.
-    pub of: fn(&RunFacts) -> Option<f64>,
+    pub of: fn(&RunResults) -> Option<f64>,
 }
 
 /// Every figure, in the order of the table.
@@ -136,7 +136,7 @@ pub const FIGURES: [Figure; 20] = [
     },
 ];
 
-fn memory(run: &RunFacts) -> Option<&MemoryReport> {
+fn memory(run: &RunResults) -> Option<&MemoryReport> {
     run.metadata.memory.as_ref()
 }
 
@@ -144,12 +144,12 @@ fn seconds(ns: f64) -> Option<f64> {
     Some(ns / 1e9)
 }
 
-fn part(run: &RunFacts, part: MemoryPart) -> Option<f64> {
+fn part(run: &RunResults, part: MemoryPart) -> Option<f64> {
     memory(run)?.steady_part(part).map(|bytes| bytes as f64)
 }
 
 /// Mapped and copied weights; none if neither is known.
-fn weights(run: &RunFacts) -> Option<f64> {
+fn weights(run: &RunResults) -> Option<f64> {
     let parts = [MemoryPart::WeightsMapped, MemoryPart::WeightsCopied].map(|kind| part(run, kind));
     parts.into_iter().flatten().reduce(|mapped, copied| mapped + copied)
 }

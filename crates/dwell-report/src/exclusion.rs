@@ -8,7 +8,7 @@ use dwell_events::RunKind;
 use dwell_metadata::RunMetadata;
 use serde::Serialize;
 
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// Why a run does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -69,7 +69,7 @@ impl ExclusionReason {
     }
 
     /// Whether the reason applies to a run, and what exactly.
-    fn applies_to(self, run: &RunFacts) -> Option<String> {
+    fn applies_to(self, run: &RunResults) -> Option<String> {
         let metadata = &run.metadata;
         let if_so = |is_so: bool| is_so.then(String::new);
         match self {
@@ -99,7 +99,7 @@ pub struct Exclusion {
 }
 
 /// Why a run does not count, unless the reason is among those to take in; none if it counts.
-pub fn exclusion_of(run: &RunFacts, included: &[ExclusionReason]) -> Option<Exclusion> {
+pub fn exclusion_of(run: &RunResults, included: &[ExclusionReason]) -> Option<Exclusion> {
     let reasons = ExclusionReason::ALL.into_iter().filter(|reason| !included.contains(reason));
     let (reason, detail) = reasons.filter_map(|reason| Some((reason, reason.applies_to(run)?))).next()?;
     let metadata = &run.metadata;
@@ -154,8 +154,8 @@ mod tests {
 
     use super::*;
 
-    fn run(json: Value) -> RunFacts {
-        RunFacts { metadata: serde_json::from_value(json).unwrap(), ..RunFacts::default() }
+    fn run(json: Value) -> RunResults {
+        RunResults { metadata: serde_json::from_value(json).unwrap(), ..RunResults::default() }
     }
 
     fn reason_of(json: Value, included: &[ExclusionReason]) -> Option<ExclusionReason> {

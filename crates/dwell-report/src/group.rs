@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// Options that are keys of their own, or that name a file rather than a setting.
 const NOT_SETUP: [&str; 7] =
@@ -39,7 +39,7 @@ impl GroupKey {
         ["model_id", "context_length", "batch_size", "output_tokens", "kv_type", "flash_attention", "threads", "setup"];
 
     /// The keys of a run.
-    pub fn of(run: &RunFacts) -> Self {
+    pub fn of(run: &RunResults) -> Self {
         let metadata = &run.metadata;
         Self {
             model_id: metadata.model_id.clone(),
@@ -97,7 +97,7 @@ pub(crate) fn telling_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey> + Cl
 const SETUP: usize = GroupKey::COLUMNS.len() - 1;
 
 /// Eight hexadecimal digits; equal for runs that differ in their seed, model file name and swept keys at most.
-fn setup(run: &RunFacts) -> String {
+fn setup(run: &RunResults) -> String {
     let metadata = &run.metadata;
     let options: Vec<_> =
         metadata.options.iter().filter(|(name, _)| !NOT_SETUP.contains(&name.as_str()) && *name != "seed").collect();

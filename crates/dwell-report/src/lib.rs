@@ -1,6 +1,6 @@
 //! From a tree of runs to what is published: aggregates, figures, datasets.
 //!
-//! [`RunFacts`] is what is read of a run: metadata and figures. [`aggregate`] leaves out the runs that do not count,
+//! [`RunResults`] is what is read of a run: metadata and figures. [`aggregate`] leaves out the runs that do not count,
 //! groups the others and summarises their figures; [`experiment_figures`] draws them; [`export`] makes a folder that is
 //! ready to be published. [`compare`] puts the memory and speed of runs side by side.
 
@@ -16,10 +16,10 @@ mod dictionary;
 mod error;
 mod exclusion;
 mod export;
-mod facts;
 mod figures;
 mod group;
 pub mod numbers;
+mod run_results;
 mod run_summary;
 mod summary_csv;
 pub mod text;
@@ -32,7 +32,7 @@ pub use dictionary::{DictionaryEntry, data_dictionary};
 pub use error::ReportError;
 pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, export};
-pub use facts::{MetricsLine, RunFacts};
 pub use figures::{RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
+pub use run_results::{MetricsLine, RunResults};
 pub use run_summary::{LossSummary, RegionSummary, RunSummary};

@@ -9,7 +9,7 @@ use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
 use dwell_events::schema::loss::LossRow;
-use dwell_events::server::ServerFacts;
+use dwell_events::server::ServerDescription;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub struct RunSummary {
     /// What ran it.
     pub engine: String,
     /// What a server said of itself.
-    pub server: Option<ServerFacts>,
+    pub server: Option<ServerDescription>,
     /// `complete` or `partial`.
     pub state: String,
     /// Tokens and speed.

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use dwell_analysis::Value as Figure;
-use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunFacts, aggregate, experiment_figures};
+use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunResults, aggregate, experiment_figures};
 use serde_json::{Value, json};
 
 /// A run with a context length, a retention and a kind.
-fn run(run_id: &str, context_length: u32, retention_s: f64, kind: &str) -> RunFacts {
+fn run(run_id: &str, context_length: u32, retention_s: f64, kind: &str) -> RunResults {
     run_of(
         json!({
             "run_id": run_id, "model_id": "tiny", "state": "complete",
@@ -21,8 +21,8 @@ fn run(run_id: &str, context_length: u32, retention_s: f64, kind: &str) -> RunFa
     )
 }
 
-fn run_of(metadata: Value, retention_s: f64) -> RunFacts {
-    let mut run = RunFacts { metadata: serde_json::from_value(metadata).unwrap(), ..RunFacts::default() };
+fn run_of(metadata: Value, retention_s: f64) -> RunResults {
+    let mut run = RunResults { metadata: serde_json::from_value(metadata).unwrap(), ..RunResults::default() };
     let line = |ratio: f64| {
         let names = [("suitability", "low_mrm"), ("definitions", "dwell"), ("basis", "exact")];
         let mut values = names.map(|(column, name)| (column, Figure::Text(name.to_owned()))).to_vec();

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use dwell_analysis::Basis;
-use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
+use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, ModelStart, TokenTimes};
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::{self, TokenRow};
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use dwell_report::text::comparison_text;
-use dwell_report::{CompareSource, Comparison, ReportError, RunFacts, Spread, compare, comparison_figures};
+use dwell_report::{CompareSource, Comparison, ReportError, RunResults, Spread, compare, comparison_figures};
 use dwell_store::TableWriter;
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn memory(context_length: u64, base_mib: u64) -> MemoryReport {
             cache_bytes: Some(PER_TOKEN * context_length),
             basis: Basis::Exact,
         }),
-        start: StartFacts::default(),
+        start: ModelStart::default(),
         peak_rss_bytes: None,
         is_traced: false,
     })
@@ -81,7 +81,7 @@ fn run(run_id: &str, engine: &str, context_length: u64, speed: f64) -> CompareSo
 }
 
 fn source(metadata: Value, is_named: bool) -> CompareSource {
-    let facts = RunFacts { metadata: serde_json::from_value(metadata).unwrap(), ..RunFacts::default() };
+    let facts = RunResults { metadata: serde_json::from_value(metadata).unwrap(), ..RunResults::default() };
     CompareSource { facts, is_named }
 }
 

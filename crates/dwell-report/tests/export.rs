@@ -5,7 +5,7 @@
 use std::fs;
 
 use dwell_events::schema::Table;
-use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunFacts, export};
+use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunResults, export};
 use dwell_store::{RunDir, RunState, StoreError, write_manifest};
 
 #[test]
@@ -25,7 +25,7 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
         all: false,
         tables: Table::ALL.to_vec(),
     };
-    let refused = export(&[RunFacts::load(&run).unwrap()], &request, &mut |_| {});
+    let refused = export(&[RunResults::load(&run).unwrap()], &request, &mut |_| {});
     assert!(matches!(refused, Err(ReportError::Store(StoreError::UnusableName { .. }))), "{refused:?}");
     let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["results"]);

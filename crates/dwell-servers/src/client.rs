@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use dwell_events::engine::{EngineOptions, LoadedModel};
-use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 
 use crate::ServerError;
 
@@ -29,7 +29,7 @@ pub trait Runtime: Send {
     }
 
     /// What it says of itself and of the model.
-    fn facts(&mut self) -> Result<ServerFacts, ServerError>;
+    fn facts(&mut self) -> Result<ServerDescription, ServerError>;
 
     /// What it says of the model in the words of the embedded engine; what it does not say is 0 or empty.
     fn model(&mut self) -> LoadedModel {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use dwell_events::Phase;
 use dwell_events::engine::{EngineEvent, JOB_FILE_VARIABLE, Job};
-use dwell_events::server::{ServerFacts, without_secrets};
+use dwell_events::server::{ServerDescription, without_secrets};
 
 use crate::driver::Teller;
 use crate::ggml_use::GgmlUse;
@@ -26,12 +26,12 @@ const LONGEST_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) fn run(job: &Job, place: &ServerPlace, teller: &Teller) -> Result<(), ServerError> {
     let program = find(job)?;
     let mut child = start(job, place, &program)?;
-    let mut facts = ServerFacts {
+    let mut facts = ServerDescription {
         is_started_here: true,
         command_line: without_secrets(&words_of(job)),
         model_path: Some(job.options.model.clone()).filter(|path| !path.as_os_str().is_empty()),
         was_loaded: Some(false),
-        ..ServerFacts::default()
+        ..ServerDescription::default()
     };
     // Now as well as at the end: what is recorded may have to be recovered without an end.
     teller.tell(EngineEvent::Serving { server: Box::new(facts.clone()) });

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
-use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use tempfile::NamedTempFile;
 
 use crate::client::{Asked, Piece, Runtime};
@@ -155,12 +155,12 @@ impl Runtime for LlamaCli {
         true
     }
 
-    fn facts(&mut self) -> Result<ServerFacts, ServerError> {
+    fn facts(&mut self) -> Result<ServerDescription, ServerError> {
         let log = self.log();
         let untraced_because =
             self.running.as_ref().and_then(|running| untraced_because(running.program.pid(), &self.place));
         let version = self.llama()?.version;
-        Ok(ServerFacts {
+        Ok(ServerDescription {
             version: version.map(|version| format!("llama.cpp {version}")),
             is_started_here: true,
             command_line: self
@@ -177,7 +177,7 @@ impl Runtime for LlamaCli {
             kv_type_v: Some(self.options.kv_type_v.name().to_owned()),
             untraced_because,
             was_loaded: Some(false),
-            ..ServerFacts::default()
+            ..ServerDescription::default()
         })
     }
 

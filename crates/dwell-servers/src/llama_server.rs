@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
-use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use dwell_process::process_tree;
 use serde::Deserialize;
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl Runtime for LlamaServer {
         self.wait_until_loaded()
     }
 
-    fn facts(&mut self) -> Result<ServerFacts, ServerError> {
+    fn facts(&mut self) -> Result<ServerDescription, ServerError> {
         let props: Props = self.http()?.get_json("/props")?;
         self.slots = props.total_slots;
         self.version = self.version.take().or(props.build_info);
@@ -150,7 +150,7 @@ impl Runtime for LlamaServer {
         for (name, value) in [("model_ftype", props.model_ftype), ("chat_template", props.chat_template)] {
             reported.extend(value.map(|value| (name.to_owned(), value)));
         }
-        Ok(ServerFacts {
+        Ok(ServerDescription {
             version: self.version.as_ref().map(|version| format!("llama.cpp {version}")),
             url: Some(self.http()?.url().to_owned()),
             is_started_here: self.started.is_some(),
@@ -166,7 +166,7 @@ impl Runtime for LlamaServer {
             untraced_because: self.untraced_because(),
             was_loaded: Some(self.is_joined()),
             reported,
-            ..ServerFacts::default()
+            ..ServerDescription::default()
         })
     }
 

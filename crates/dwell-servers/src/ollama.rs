@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
-use dwell_events::server::{ReportedBuffer, RequestTimings, ServerFacts, ServerOptions, StartKind};
+use dwell_events::server::{ReportedBuffer, RequestTimings, ServerDescription, ServerOptions, StartKind};
 use dwell_host::{drop_from_page_cache, resident_in_page_cache};
 use dwell_process::{ProcessLine, process_tree};
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ impl Runtime for OllamaRuntime {
             .map_err(|error| self.named(&model.name, error))
     }
 
-    fn facts(&mut self) -> Result<ServerFacts, ServerError> {
+    fn facts(&mut self) -> Result<ServerDescription, ServerError> {
         let model = self.choose_model()?;
         let client = self.client()?;
         let version: Version = client.get_json("/api/version")?;
@@ -246,7 +246,7 @@ impl Runtime for OllamaRuntime {
             None => Some(joined_untraced(self.pid)),
         };
         let command_line = self.program.as_ref().map(|program| program.command_line().to_vec());
-        let mut facts = ServerFacts {
+        let mut facts = ServerDescription {
             version: Some(format!("ollama {}", version.version)),
             url: Some(client.url().to_owned()),
             is_started_here: self.program.is_some(),
@@ -260,7 +260,7 @@ impl Runtime for OllamaRuntime {
             kv_type_v: runner.kv_type_v,
             untraced_because,
             was_loaded: Some(model.was_loaded),
-            ..ServerFacts::default()
+            ..ServerDescription::default()
         };
         facts.kv_bytes_per_token =
             shape::kv_bytes_per_token(&model.shown, facts.kv_type_k.as_deref(), facts.kv_type_v.as_deref());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
-use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use serde::Deserialize;
 
 use answer::Chunk;
@@ -41,7 +41,7 @@ pub(crate) struct OpenAiRuntime {
 #[derive(Clone, Copy)]
 pub(crate) struct Extras {
     /// Adds what it says of itself.
-    pub(crate) add_facts: fn(&HttpClient, &ModelCard, &mut ServerFacts) -> Result<(), ServerError>,
+    pub(crate) add_facts: fn(&HttpClient, &ModelCard, &mut ServerDescription) -> Result<(), ServerError>,
     /// Memory that it says it has allocated.
     pub(crate) buffers: fn(&HttpClient) -> Vec<ReportedBuffer>,
 }
@@ -156,14 +156,14 @@ impl Runtime for OpenAiRuntime {
         Ok(())
     }
 
-    fn facts(&mut self) -> Result<ServerFacts, ServerError> {
+    fn facts(&mut self) -> Result<ServerDescription, ServerError> {
         let card = self.model.clone().unwrap_or_default();
-        let mut facts = ServerFacts {
+        let mut facts = ServerDescription {
             url: Some(self.client.url().to_owned()),
             model_name: Some(card.id.clone()),
             context_length: card.max_model_len.or(card.meta.as_ref().and_then(|meta| meta.n_ctx)),
             untraced_because: Some(UNTRACED.to_owned()),
-            ..ServerFacts::default()
+            ..ServerDescription::default()
         };
         facts.reported.extend(card.owned_by.clone().map(|owner| ("owned_by".to_owned(), owner)));
         facts.reported.extend(card.root.clone().map(|root| ("root".to_owned(), root)));

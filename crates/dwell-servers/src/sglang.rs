@@ -1,6 +1,6 @@
 //! What SGLang says besides what every server with the API of OpenAI says.
 
-use dwell_events::server::{BufferKind, ReportedBuffer, ServerFacts};
+use dwell_events::server::{BufferKind, ReportedBuffer, ServerDescription};
 use serde_json::Value;
 
 use crate::ServerError;
@@ -28,7 +28,7 @@ const REPORTED: [&str; 6] = [
 pub(crate) const EXTRAS: Extras = Extras { add_facts, buffers };
 
 /// Adds version, settings of the cache, and what one token takes of it.
-fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerFacts) -> Result<(), ServerError> {
+fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerDescription) -> Result<(), ServerError> {
     let info = server_info(client)?;
     let text = |name: &str| info[name].as_str().map(str::to_owned);
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());

@@ -1,6 +1,6 @@
 //! What vLLM says besides what every server with the API of OpenAI says.
 
-use dwell_events::server::ServerFacts;
+use dwell_events::server::ServerDescription;
 use serde::Deserialize;
 
 use crate::ServerError;
@@ -16,7 +16,7 @@ const CACHE_SETTINGS: &str = "vllm:cache_config_info";
 pub(crate) const EXTRAS: Extras = Extras { add_facts, ..Extras::NONE };
 
 /// Adds version, settings of the cache, and what one token takes of it.
-fn add_facts(client: &HttpClient, card: &ModelCard, facts: &mut ServerFacts) -> Result<(), ServerError> {
+fn add_facts(client: &HttpClient, card: &ModelCard, facts: &mut ServerDescription) -> Result<(), ServerError> {
     #[derive(Deserialize)]
     struct Version {
         version: String,

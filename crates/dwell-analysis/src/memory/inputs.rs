@@ -25,7 +25,7 @@ pub struct MemoryInputs<'a> {
     /// What the KV cache takes by the shape of the model.
     pub theory: Option<KvTheory>,
     /// How the run began.
-    pub start: StartFacts,
+    pub start: ModelStart,
     /// The most resident memory, where the kernel was asked for it.
     pub peak_rss_bytes: Option<u64>,
     /// Whether the tokens' bytes of KV cache are traced.
@@ -62,7 +62,7 @@ pub struct KvTheory {
 /// In which state the model was when the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct StartFacts {
+pub struct ModelStart {
     /// What was asked for.
     pub asked: StartKind,
     /// Whether the model was loaded before the first request.
@@ -71,7 +71,7 @@ pub struct StartFacts {
     pub model_cached_share: Option<f64>,
 }
 
-impl StartFacts {
+impl ModelStart {
     /// `warm` if the model was loaded; else by its file: `cold`, `page_cache` if most of it was cached. None if
     /// neither is known.
     pub fn name(&self) -> Option<&'static str> {

@@ -17,7 +17,7 @@ mod token_times;
 mod verdict;
 
 pub use growth::{Growth, GrowthShape};
-pub use inputs::{KvTheory, MemoryInputs, StartFacts, Weights};
+pub use inputs::{KvTheory, MemoryInputs, ModelStart, Weights};
 pub use kv::KvFigures;
 pub use regression::{Line, Point, robust_line};
 pub use report::{MemoryPeaks, MemoryReport};

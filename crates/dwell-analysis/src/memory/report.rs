@@ -5,7 +5,7 @@ use dwell_events::server::{BufferKind, ReportedBuffer};
 use serde::{Deserialize, Serialize};
 
 use super::growth::{Growth, growth};
-use super::inputs::{MemoryInputs, StartFacts};
+use super::inputs::{MemoryInputs, ModelStart};
 use super::kv::{KvFigures, reported_bytes};
 use super::series::{MemoryKind, Series};
 use super::split::{Split, split, totals};
@@ -40,7 +40,7 @@ pub struct MemoryReport {
     /// Times and speed.
     pub timings: RunTimings,
     /// In which state the model was when the run began.
-    pub start: StartFacts,
+    pub start: ModelStart,
     /// `cold`, `page_cache` or `warm`; none if that is not known.
     pub start_name: Option<String>,
     /// Buffers that the runtime reports.

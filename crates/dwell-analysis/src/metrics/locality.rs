@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{OfType, TypeFigures, TypeTally, mean, share};
 use crate::Basis;
 use crate::distribution::Distribution;
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::reader::Access;
 use crate::region_type::RegionTypeName;
 
@@ -127,8 +127,8 @@ pub struct MrmLocalitySummary {
     pub same_page_fraction: f64,
 }
 
-pub(crate) fn mrm_regions(regions: &mut [RegionFacts]) -> Vec<MrmLocalityRegion> {
-    let locality = |region: &mut RegionFacts| MrmLocalityRegion {
+pub(crate) fn mrm_regions(regions: &mut [RegionHistory]) -> Vec<MrmLocalityRegion> {
+    let locality = |region: &mut RegionHistory| MrmLocalityRegion {
         region_id: region.region_id,
         region_type: region.earliest_type.clone(),
         n_accesses: region.loads + region.stores,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::reader::Access;
 use crate::region_type::RegionTypeName;
 
@@ -133,8 +133,8 @@ pub struct MrmReadFrequency {
     pub reads_per_write: f64,
 }
 
-pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmReadFrequency> {
-    let frequency = |region: &RegionFacts| MrmReadFrequency {
+pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmReadFrequency> {
+    let frequency = |region: &RegionHistory| MrmReadFrequency {
         region_id: region.region_id,
         region_type: region.region_type.clone(),
         total_reads: region.loads,

@@ -11,7 +11,7 @@ use crate::Basis;
 use crate::distribution::Distribution;
 use crate::exact::linear_quantile;
 use crate::histogram::GatheredLives;
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::region_type::RegionTypeName;
 use crate::sampling::{Estimate, Obstacle};
 
@@ -265,8 +265,8 @@ pub struct MrmRetentionSummary {
     pub retention_mean_s: f64,
 }
 
-pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmRetentionRegion> {
-    let retention = |region: &RegionFacts| {
+pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmRetentionRegion> {
+    let retention = |region: &RegionHistory| {
         let first_write_ns = region.first_store_ns.unwrap_or(region.first_access_ns);
         let last_read_ns = region.last_load_ns.unwrap_or(first_write_ns);
         let retention_ns = last_read_ns.saturating_sub(first_write_ns);

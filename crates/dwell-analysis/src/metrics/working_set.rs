@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{OfType, TypeFigures, mean};
 use crate::Basis;
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::region_type::RegionTypeName;
 use crate::statistics::median;
 
@@ -100,8 +100,8 @@ pub struct MrmWorkingSetSummary {
     pub max_pages_per_region: u64,
 }
 
-pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmWorkingSetRegion> {
-    let working_set = |region: &RegionFacts| MrmWorkingSetRegion {
+pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmWorkingSetRegion> {
+    let working_set = |region: &RegionHistory| MrmWorkingSetRegion {
         region_id: region.region_id,
         region_type: region.region_type.clone(),
         unique_pages: region.pages,

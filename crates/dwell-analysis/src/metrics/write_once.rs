@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
-use crate::mrm_trace::RegionFacts;
+use crate::mrm_trace::RegionHistory;
 use crate::region_type::RegionTypeName;
 use crate::sampling::Estimate;
 
@@ -113,8 +113,8 @@ pub struct MrmWriteOnce {
     pub write_once_ratio: f64,
 }
 
-pub(crate) fn mrm_regions(regions: &[RegionFacts]) -> Vec<MrmWriteOnce> {
-    let write_once = |region: &RegionFacts| {
+pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmWriteOnce> {
+    let write_once = |region: &RegionHistory| {
         Some(MrmWriteOnce {
             region_id: region.region_id,
             region_type: region.region_type.clone(),

@@ -22,7 +22,7 @@ use crate::region_type::{RegionTypeName, RegionTypeNames};
 
 /// What is known of a region when all rows are seen.
 #[derive(Debug)]
-pub(crate) struct RegionFacts {
+pub(crate) struct RegionHistory {
     pub(crate) region_id: u64,
     /// Type of the first row as the rows came.
     pub(crate) region_type: RegionTypeName,
@@ -121,7 +121,7 @@ impl MrmTraceGatherer {
     }
 
     /// The regions by id, and the intervals of every type.
-    pub(crate) fn finish(mut self, names: &RegionTypeNames) -> (Vec<RegionFacts>, Vec<ExactCounts>) {
+    pub(crate) fn finish(mut self, names: &RegionTypeNames) -> (Vec<RegionHistory>, Vec<ExactCounts>) {
         self.drain();
         let mut counts = vec![AddressCounts::default(); self.region_ids.len()];
         self.address_shards.iter().for_each(|shard| shard.count(&mut counts));
@@ -129,7 +129,7 @@ impl MrmTraceGatherer {
         by_id.sort_unstable_by_key(|&place| self.region_ids[place]);
         let facts = |place: usize| {
             let (region, strides_bytes) = self.regions.take(place);
-            RegionFacts {
+            RegionHistory {
                 region_id: self.region_ids[place],
                 region_type: names.name(region.region_type),
                 earliest_type: names.name(region.earliest_type),

@@ -1,7 +1,7 @@
 //! Runs whose memory is a formula.
 
 use dwell_analysis::Basis;
-use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, StartFacts, TokenTimes};
+use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, ModelStart, TokenTimes};
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::{Phase, PhaseSpan};
@@ -47,7 +47,7 @@ impl Lab {
             buffers: &[],
             weights: None,
             theory: None,
-            start: StartFacts::default(),
+            start: ModelStart::default(),
             peak_rss_bytes: None,
             is_traced: false,
         }

@@ -1,4 +1,4 @@
-use dwell_analysis::memory::{MemoryInputs, MemoryReport, RunTimings, StartFacts};
+use dwell_analysis::memory::{MemoryInputs, MemoryReport, ModelStart, RunTimings};
 use dwell_events::RequestSpan;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::{RequestTimings, StartKind};
@@ -61,7 +61,7 @@ fn what_the_server_says_stands_beside_what_arrived() {
 #[test]
 fn cold_and_warm_starts_are_told_apart() {
     let name = |was_loaded, model_cached_share| {
-        StartFacts { asked: StartKind::AsFound, was_loaded, model_cached_share }.name()
+        ModelStart { asked: StartKind::AsFound, was_loaded, model_cached_share }.name()
     };
     assert_eq!(name(Some(true), Some(0.0)), Some("warm"));
     assert_eq!(name(Some(false), Some(1.0)), Some("page_cache"));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use dwell_metrics::analyse_run;
 use dwell_report::text::{region_table, run_table};
-use dwell_report::{RegionSummary, RunFacts};
+use dwell_report::{RegionSummary, RunResults};
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;
@@ -34,7 +34,7 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         let regions = RegionSummary::all(&report);
         print_result(&region_table(&regions, window_s, report.definitions.name()))?;
     } else {
-        let mut facts = RunFacts::default();
+        let mut facts = RunResults::default();
         facts.set_metrics(report.figures_of(&args.metrics));
         print_result(&run_table(&facts, &args.metrics))?;
     }

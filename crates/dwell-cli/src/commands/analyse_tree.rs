@@ -7,7 +7,7 @@ use dwell_analysis::{Metric, metric_columns};
 use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
-use dwell_report::{Aggregate, AggregateOptions, RunFacts, aggregate, experiment_figures};
+use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures};
 use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 
 /// The runs below a folder.
 pub(super) struct ReadRuns {
-    pub(super) facts: Vec<RunFacts>,
+    pub(super) facts: Vec<RunResults>,
     /// Whether some could not be read; standard error names them.
     pub(super) has_unreadable: bool,
 }
@@ -64,15 +64,15 @@ pub(super) fn read_runs(path: &Path) -> anyhow::Result<ReadRuns> {
     Ok(runs)
 }
 
-fn read_run(found: &FoundRun) -> Result<RunFacts, Failure> {
+fn read_run(found: &FoundRun) -> Result<RunResults, Failure> {
     match &found.run {
-        Ok(run) => RunFacts::load(run).map_err(|error| Failure::from_hinted(&error)),
+        Ok(run) => RunResults::load(run).map_err(|error| Failure::from_hinted(&error)),
         Err(error) => Err(Failure::from_hinted(error)),
     }
 }
 
 /// Figures by other definitions or thresholds than those in `metrics.csv` are made from the tables.
-fn compute_again(run: &mut RunFacts, args: &AnalyseArgs) -> anyhow::Result<()> {
+fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()> {
     let options = args.figures.options();
     if !run.is_finished() || run.metrics.is_empty() || run.is_computed_with(&options) {
         return Ok(());

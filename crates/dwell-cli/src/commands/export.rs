@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         all: args.all,
         tables: dwell_collectors::tables(),
     };
-    let mut on_run = |run: &dwell_report::RunFacts| {
+    let mut on_run = |run: &dwell_report::RunResults| {
         say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     };
     let report = export(&found.facts, &request, &mut on_run).map_err(hinted)?;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_events::Hint;
 use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job};
-use dwell_metadata::{RecordingFacts, RunRecord, RunRequest};
+use dwell_metadata::{RecordingEnd, RunRecord, RunRequest};
 use dwell_record::{RecordError, RecordListener, discard_run, record_run};
 use dwell_records::TRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
@@ -91,7 +91,7 @@ fn place() -> Place {
 }
 
 /// Records a run to its end.
-fn record(model: &str, max_tokens: u32) -> (Place, Result<RecordingFacts, RecordError>, usize) {
+fn record(model: &str, max_tokens: u32) -> (Place, Result<RecordingEnd, RecordError>, usize) {
     let place = place();
     let mut listener = Listener::default();
     let facts = record_run(&place.run, &request(model, max_tokens), &AtomicBool::new(false), &mut listener);
@@ -116,7 +116,7 @@ fn a_worker_that_does_its_job_leaves_streams_to_build_from() {
     assert_eq!((facts.worker_failure, facts.is_interrupted, tokens), (None, false, 5));
     assert_eq!(state(&place), RunState::Building);
     let names = names_in(&place.run.raw());
-    for name in ["STATE", RunRecord::FILE_NAME, RecordingFacts::FILE_NAME, "tensor_ops.arrows"] {
+    for name in ["STATE", RunRecord::FILE_NAME, RecordingEnd::FILE_NAME, "tensor_ops.arrows"] {
         assert!(names.iter().any(|found| found == name), "{name} is missing: {names:?}");
     }
     assert!(names.iter().all(|name| !name.ends_with(".ring")), "the ring was emptied: {names:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ReportError;
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// Licences that Hugging Face knows by the lower-case SPDX name.
 const HUGGING_FACE: [&str; 15] = [
@@ -31,7 +31,7 @@ pub(super) struct Licence {
 
 impl Licence {
     /// The licence that was given, or the one that the runs carry.
-    pub(super) fn choose(given: Option<&str>, runs: &[&RunFacts]) -> Result<Self, ReportError> {
+    pub(super) fn choose(given: Option<&str>, runs: &[&RunResults]) -> Result<Self, ReportError> {
         if let Some(name) = given {
             return Self::checked(name);
         }
@@ -86,15 +86,15 @@ impl Licence {
 mod tests {
     use super::*;
 
-    fn run(licence: Option<&str>) -> RunFacts {
+    fn run(licence: Option<&str>) -> RunResults {
         let json = serde_json::json!({"experiment": {"licence": licence}});
-        RunFacts { metadata: serde_json::from_value(json).unwrap(), ..RunFacts::default() }
+        RunResults { metadata: serde_json::from_value(json).unwrap(), ..RunResults::default() }
     }
 
     #[test]
     fn one_licence_is_needed_and_the_given_one_counts() {
         let (by, zero, none) = (run(Some("CC-BY-4.0")), run(Some("CC0-1.0")), run(None));
-        let name = |given, runs: &[&RunFacts]| Licence::choose(given, runs).map(|licence| licence.name);
+        let name = |given, runs: &[&RunResults]| Licence::choose(given, runs).map(|licence| licence.name);
         assert_eq!(name(None, &[&by, &none]).unwrap(), "CC-BY-4.0");
         assert_eq!(name(Some("MIT"), &[&by, &zero]).unwrap(), "MIT");
         assert!(matches!(name(None, &[&none]), Err(ReportError::NoLicence)));

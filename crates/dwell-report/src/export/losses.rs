@@ -9,7 +9,7 @@ use dwell_files::FileError;
 use dwell_store::{StoreError, number_at, open_table_columns, text_at};
 
 use crate::ReportError;
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 
 /// One kind of loss over all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct LossTotal {
 }
 
 /// Every kind of loss, by name.
-pub(super) fn totals(runs: &[&RunFacts]) -> Result<Vec<LossTotal>, ReportError> {
+pub(super) fn totals(runs: &[&RunResults]) -> Result<Vec<LossTotal>, ReportError> {
     let mut totals: BTreeMap<String, LossTotal> = BTreeMap::new();
     for run in runs {
         let mut of_run: BTreeMap<String, LossTotal> = BTreeMap::new();

@@ -7,11 +7,11 @@ use dwell_store::{ManifestRow, ResultsManifest};
 
 use super::paths::shortened;
 use super::place_of;
-use crate::facts::RunFacts;
+use crate::run_results::RunResults;
 use crate::{GroupKey, ReportError};
 
 /// One row per run. A run that its results directory does not list gets one from its metadata.
-pub(super) fn manifest_csv(runs: &[&RunFacts]) -> Result<String, ReportError> {
+pub(super) fn manifest_csv(runs: &[&RunResults]) -> Result<String, ReportError> {
     let mut listed: BTreeMap<&Path, Vec<ManifestRow>> = BTreeMap::new();
     let mut writer = csv::Writer::from_writer(Vec::new());
     for run in runs {
@@ -36,7 +36,7 @@ fn unfit(error: impl std::fmt::Display) -> ReportError {
     }
 }
 
-fn row_from_metadata(run: &RunFacts) -> ManifestRow {
+fn row_from_metadata(run: &RunResults) -> ManifestRow {
     let (metadata, key) = (&run.metadata, GroupKey::of(run));
     let (generation, host) = (metadata.generation.as_ref(), metadata.host.as_ref());
     let narrow = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
@@ -81,7 +81,7 @@ mod tests {
             "failure": "opening \"/home/ann/m.gguf\" failed",
         });
         let path = dir.path().join("m/r");
-        let run = RunFacts { path, metadata: serde_json::from_value(json).unwrap(), ..RunFacts::default() };
+        let run = RunResults { path, metadata: serde_json::from_value(json).unwrap(), ..RunResults::default() };
         let text = manifest_csv(&[&run]).unwrap();
         assert_eq!(text.lines().next().unwrap(), MANIFEST_COLUMNS.map(|column| column.name).join(","));
         let row: ManifestRow = csv::Reader::from_reader(text.as_bytes()).deserialize().next().unwrap().unwrap();

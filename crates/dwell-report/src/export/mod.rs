@@ -21,8 +21,8 @@ use serde::Serialize;
 use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
 use crate::dictionary::{data_dictionary, dictionary_csv};
 use crate::exclusion::{ExclusionReason, exclusion_of, exclusions_text};
-use crate::facts::RunFacts;
 use crate::figures::experiment_figures;
+use crate::run_results::RunResults;
 use crate::{Exclusion, ReportError};
 
 pub use exporter::{EXPORTERS, Exporter};
@@ -76,7 +76,7 @@ pub struct ExportReport {
 pub struct Dataset<'a> {
     title: String,
     licence: Licence,
-    runs: Vec<&'a RunFacts>,
+    runs: Vec<&'a RunResults>,
     excluded: Vec<Exclusion>,
     aggregate: Aggregate,
     origin: Origin,
@@ -87,11 +87,11 @@ pub struct Dataset<'a> {
 
 /// Makes the folder. It appears whole or not at all.
 pub fn export(
-    runs: &[RunFacts],
+    runs: &[RunResults],
     request: &ExportRequest,
-    on_run: &mut dyn FnMut(&RunFacts),
+    on_run: &mut dyn FnMut(&RunResults),
 ) -> Result<ExportReport, ReportError> {
-    let runs: Vec<RunFacts> = runs.iter().map(without_paths).collect();
+    let runs: Vec<RunResults> = runs.iter().map(without_paths).collect();
     let dataset = Dataset::gather(&runs, request)?;
     let mut folder = Folder::create(&request.target)?;
     for run in &dataset.runs {
@@ -118,18 +118,18 @@ pub fn export(
 }
 
 /// The run with a failure that can be told: in what is published, no folder of this machine is named.
-fn without_paths(run: &RunFacts) -> RunFacts {
+fn without_paths(run: &RunResults) -> RunResults {
     let mut run = run.clone();
     run.metadata.failure = run.metadata.failure.map(|text| paths::shortened(&text).0);
     run
 }
 
 impl<'a> Dataset<'a> {
-    fn gather(runs: &'a [RunFacts], request: &'a ExportRequest) -> Result<Self, ReportError> {
+    fn gather(runs: &'a [RunResults], request: &'a ExportRequest) -> Result<Self, ReportError> {
         let finished = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
         let include: Vec<ExclusionReason> = if request.all { finished.collect() } else { Vec::new() };
         let excluded: Vec<Exclusion> = runs.iter().filter_map(|run| exclusion_of(run, &include)).collect();
-        let chosen: Vec<&RunFacts> = runs.iter().filter(|run| exclusion_of(run, &include).is_none()).collect();
+        let chosen: Vec<&RunResults> = runs.iter().filter(|run| exclusion_of(run, &include).is_none()).collect();
         if chosen.is_empty() {
             return Err(ReportError::NothingToExport {
                 found_runs: runs.len(),
@@ -169,12 +169,12 @@ impl<'a> Dataset<'a> {
 }
 
 /// Where a run lies in the dataset.
-fn place_of(run: &RunFacts) -> String {
+fn place_of(run: &RunResults) -> String {
     format!("data/{}/{}", run.metadata.model_id, run.metadata.run_id)
 }
 
 /// Copies a run that is what its manifest says; anything else stops the export.
-fn copy_run(run: &RunFacts, with_raw: bool, folder: &mut Folder) -> Result<(), ReportError> {
+fn copy_run(run: &RunResults, with_raw: bool, folder: &mut Folder) -> Result<(), ReportError> {
     let damaged = |problem: String| ReportError::DamagedRun { problem, run: run.path.clone() };
     let report = match verify(&run.path) {
         Ok(report) => report,

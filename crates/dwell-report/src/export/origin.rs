@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use dwell_events::host::Host;
 use dwell_metadata::ExperimentRun;
 
-use crate::facts::RunFacts;
 use crate::numbers;
+use crate::run_results::RunResults;
 
 /// What the runs of a dataset have come from; each fact once.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(runs: &[&RunFacts]) -> Self {
+    pub(super) fn of(runs: &[&RunResults]) -> Self {
         let mut origin = Self::default();
         for run in runs {
             let metadata = &run.metadata;

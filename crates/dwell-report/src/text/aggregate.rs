@@ -7,7 +7,7 @@ use dwell_analysis::{Metric, metric_columns};
 
 use super::{counted, table, totals};
 use crate::numbers::of_unit;
-use crate::{Aggregate, Group, RunFacts, unit_of};
+use crate::{Aggregate, Group, RunResults, unit_of};
 
 /// Columns of `metrics.csv` that are shown if nobody chooses others.
 const COLUMNS: [&str; 8] = [
@@ -52,7 +52,7 @@ pub fn aggregate_text(aggregate: &Aggregate, metrics: &[Metric]) -> String {
 }
 
 /// The chosen metrics of one run.
-pub fn run_table(run: &RunFacts, metrics: &[Metric]) -> String {
+pub fn run_table(run: &RunResults, metrics: &[Metric]) -> String {
     let types: Vec<&str> = run.metrics.iter().map(|line| line.region_type.as_str()).collect();
     let value = |region_type: &str, column: &str| {
         let line = run.metrics.iter().find(|line| line.region_type == region_type)?;

@@ -2,7 +2,7 @@
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
 use dwell_analysis::validity::ValidityClass;
-use dwell_events::server::ServerFacts;
+use dwell_events::server::ServerDescription;
 
 use super::{bytes, count, or_dash, ratio, seconds, speed_line, table};
 use crate::{RegionSummary, RunSummary};
@@ -41,7 +41,7 @@ pub fn summary_text(run: &RunSummary) -> String {
 }
 
 /// What ran the model, and how it was reached.
-fn engine_line(engine: &str, server: &ServerFacts) -> String {
+fn engine_line(engine: &str, server: &ServerDescription) -> String {
     let version = server.version.as_deref().map_or_else(String::new, |version| format!(" ({version})"));
     let how = if server.is_started_here { "started" } else { "joined" };
     let url = server.url.as_deref().map_or_else(String::new, |url| format!(" at {url}"));
@@ -49,7 +49,7 @@ fn engine_line(engine: &str, server: &ServerFacts) -> String {
 }
 
 /// How a command ended; nothing where dwell did not wait for that.
-fn end_text(server: &ServerFacts) -> String {
+fn end_text(server: &ServerDescription) -> String {
     match (server.exit_code, server.exit_signal) {
         (Some(code), _) => format!(", exit code {code}"),
         (None, Some(signal)) => format!(", ended by signal {signal}"),

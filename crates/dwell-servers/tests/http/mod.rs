@@ -17,7 +17,7 @@ use std::thread;
 
 pub use cached::cached;
 use dwell_events::engine::{Action, Engine, EngineEvent, EngineFailure, EngineKind, EngineOptions, Job, JobObserver};
-use dwell_events::server::{RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{RequestTimings, ServerDescription, ServerOptions};
 use dwell_servers::{ServerEngine, ServerPlace};
 pub use skip::skip;
 
@@ -155,7 +155,7 @@ impl Watcher {
         self.events.iter().filter_map(token).collect()
     }
 
-    pub fn facts(&self) -> &ServerFacts {
+    pub fn facts(&self) -> &ServerDescription {
         let facts = self.events.iter().find_map(|event| match event {
             EngineEvent::Serving { server } => Some(&**server),
             _ => None,

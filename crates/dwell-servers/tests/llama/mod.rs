@@ -21,7 +21,7 @@ pub use cached::{cached, llama_program};
 use dwell_events::engine::{
     Action, Engine, EngineEvent, EngineFailure, EngineKind, EngineOptions, Job, JobObserver, StopReason,
 };
-use dwell_events::server::{RequestTimings, ServerFacts, ServerOptions};
+use dwell_events::server::{RequestTimings, ServerDescription, ServerOptions};
 use dwell_servers::{HttpClient, Interruption, ServerEngine, ServerPlace};
 pub use skip::skip;
 pub use waiting::{send, wait_for};
@@ -196,7 +196,7 @@ impl Told {
         self.0.iter().filter_map(of).collect()
     }
 
-    pub fn facts(&self) -> ServerFacts {
+    pub fn facts(&self) -> ServerDescription {
         let of = |event: &EngineEvent| match event {
             EngineEvent::Serving { server } => Some((**server).clone()),
             _ => None,

@@ -12,8 +12,8 @@ use crate::CollectorEnd;
 ///
 /// It is the last thing that recording writes: a run without it was not recorded to its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "StoredFacts")]
-pub struct RecordingFacts {
+#[serde(from = "StoredRecordingEnd")]
+pub struct RecordingEnd {
     /// How the worker ended, if not well.
     pub worker_failure: Option<String>,
     /// Time for which recorded processes waited for the observer.
@@ -26,14 +26,14 @@ pub struct RecordingFacts {
     pub sensors: Option<SensorSummary>,
 }
 
-impl RecordingFacts {
+impl RecordingEnd {
     /// File name in `raw/`.
     pub const FILE_NAME: &str = "recorded.json";
 }
 
 /// The file as any version wrote it. Version 0.1 had keys for the one collector that could miss something.
 #[derive(Deserialize)]
-struct StoredFacts {
+struct StoredRecordingEnd {
     worker_failure: Option<String>,
     worker_blocked_ns: u64,
     #[serde(default)]
@@ -49,8 +49,8 @@ struct StoredFacts {
     unsampled: Vec<String>,
 }
 
-impl From<StoredFacts> for RecordingFacts {
-    fn from(stored: StoredFacts) -> Self {
+impl From<StoredRecordingEnd> for RecordingEnd {
+    fn from(stored: StoredRecordingEnd) -> Self {
         let mut collectors = stored.collectors;
         let end = sampling_end(stored.missed_samples, &stored.unsampled, stored.sampling_failure.as_deref());
         if !end.losses.is_empty() {
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_collector_is_read_as_it_was_written() {
-        let mut facts = RecordingFacts { worker_blocked_ns: 7, is_interrupted: true, ..RecordingFacts::default() };
+        let mut facts = RecordingEnd { worker_blocked_ns: 7, is_interrupted: true, ..RecordingEnd::default() };
         facts.collectors.insert("process".to_owned(), sampling_end(3, &["gone".to_owned()], None));
         let text = serde_json::to_string(&facts).unwrap();
-        let read: RecordingFacts = serde_json::from_str(&text).unwrap();
+        let read: RecordingEnd = serde_json::from_str(&text).unwrap();
         assert_eq!(read.collectors, facts.collectors);
         assert_eq!((read.worker_blocked_ns, read.is_interrupted), (7, true));
         assert!(text.contains(r#""process":{"losses":[{"kind":"missed_samples","count":3,"#), "{text}");
@@ -100,7 +100,7 @@ mod tests {
     fn what_version_0_1_knew_of_its_samples_is_the_end_of_the_process_collector() {
         let text = r#"{"worker_failure": null, "worker_blocked_ns": 5, "missed_samples": 2,
             "sampling_failure": "no /proc", "unsampled": ["not permitted"], "is_interrupted": false, "sensors": null}"#;
-        let read: RecordingFacts = serde_json::from_str(text).unwrap();
+        let read: RecordingEnd = serde_json::from_str(text).unwrap();
         let losses = &read.collectors["process"].losses;
         let found: Vec<(u64, &str)> = losses.iter().map(|loss| (loss.count, loss.detail.as_str())).collect();
         let expected =
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(found, expected);
         let oldest =
             r#"{"worker_failure": "it died", "worker_blocked_ns": 0, "missed_samples": 0, "is_interrupted": true}"#;
-        let read: RecordingFacts = serde_json::from_str(oldest).unwrap();
+        let read: RecordingEnd = serde_json::from_str(oldest).unwrap();
         assert!(read.collectors.is_empty() && read.is_interrupted);
         assert_eq!(read.worker_failure.as_deref(), Some("it died"));
     }

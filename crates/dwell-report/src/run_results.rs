@@ -15,7 +15,7 @@ const UNFINISHED: &str = "unfinished";
 
 /// One run.
 #[derive(Clone, Debug, Default)]
-pub struct RunFacts {
+pub struct RunResults {
     /// Its directory.
     pub path: PathBuf,
     /// What its metadata says.
@@ -55,8 +55,8 @@ impl From<TypeValues> for MetricsLine {
     }
 }
 
-impl RunFacts {
-    /// Reads the facts of a run. A run that was not finished has none but its name and says so in its state.
+impl RunResults {
+    /// Reads the results of a run. A run that was not finished has none but its name and says so in its state.
     pub fn load(run: &RunDir) -> Result<Self, ReportError> {
         let unfinished = RunMetadata {
             run_id: run.run_id().to_owned(),
