@@ -151,6 +151,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_collector_that_was_used_states_its_basis_and_cost() {
+        let found = collector_use(&[CollectorName::TENSOR_OPS, CollectorName::KV_EVENTS], Vec::new());
+        assert_eq!(found.used, ["tensor_ops", "kv_events"]);
+        assert_eq!(found.about.len(), 2);
+        assert_eq!(found.about["tensor_ops"].basis, "exact");
+        let cost = collector(CollectorName::KV_EVENTS).description().cost;
+        assert_eq!(
+            (found.about["kv_events"].basis.as_str(), found.about["kv_events"].cost.as_str()),
+            ("reported", cost)
+        );
+    }
+
+    #[test]
     fn blocks_that_a_server_told_of_are_not_called_traced() {
         let traced = BTreeMap::from([("kv_block_lifecycle", 7), ("trace", 0)]);
         let told = BuiltTable {

@@ -6,59 +6,32 @@ use std::path::Path;
 
 use dwell_events::RegionType;
 use dwell_label::{Labelled, Labeller, Output, RuleSet, UnknownPolicy, UnlabelledAccess};
-use dwell_records::{Buffer, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType};
-
-const USAGE_COMPUTE: u8 = 2;
-
-fn tensor(name: &str, op: u16, place: u32, buffer: u32, sources: Vec<u32>) -> TensorShape {
-    let address = 0x10_000 * u64::from(place + 1);
-    let (ne, nb) = ([8, 4, 1, 1], [4, 32, 128, 128]);
-    TensorShape {
-        name: name.to_owned(),
-        value_type: 0,
-        op,
-        ne,
-        nb,
-        address,
-        root: place,
-        buffer,
-        op_params: [0; 5],
-        sources,
-    }
-}
+use dwell_records::testing::{GraphBuilder, Memory};
+use dwell_records::{Frame, Graph, Kind, NONE, Step};
 
 /// One sum: a tensor of compute memory and one in memory that no buffer names, into compute memory.
 fn graph() -> Graph {
-    Graph {
-        id: 7,
-        buffers: vec![Buffer {
-            base: 0,
-            size_bytes: 1 << 20,
-            usage: USAGE_COMPUTE,
-            is_host: true,
-            name: "CPU".to_owned(),
-        }],
-        types: vec![ValueType { name: "f32".to_owned(), block_values: 1, block_bytes: 4 }],
-        op_names: vec!["NONE".to_owned(), "ADD".to_owned()],
-        tensors: vec![
-            tensor("known", 0, 0, 0, vec![]),
-            tensor("nobodys", 0, 1, NONE, vec![]),
-            tensor("sum", 1, 2, 0, vec![0, 1]),
-        ],
-        units: vec![Unit { node: 2, fused: NONE }],
-        captures: vec![],
-        stamped_units: vec![0],
-    }
+    let mut graph = GraphBuilder::new(7);
+    let sources = ["known", "nobodys"].map(|name| graph.leaf(name, "f32", [8, 4], Memory::Compute));
+    graph.op("ADD", "sum", [8, 4], &sources);
+    let mut graph = graph.build();
+    graph.tensors[sources[1] as usize].buffer = NONE;
+    graph
 }
 
-/// A step of that graph: graph, thread, begin, end, status, nodes, one time, no captures.
+/// A step of that graph, whose one operation ended at 15.
 fn step() -> Vec<u8> {
-    let mut payload = [7u32, 1].iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-    payload.extend([10u64, 20].iter().flat_map(|value| value.to_le_bytes()));
-    payload.extend([0u32, 1, 1].iter().flat_map(|value| value.to_le_bytes()));
-    payload.extend(15u64.to_le_bytes());
-    payload.extend(0u32.to_le_bytes());
-    payload
+    let step = Step {
+        graph: 7,
+        thread: 1,
+        begin_ns: 10,
+        end_ns: 20,
+        status: 0,
+        nodes_done: 1,
+        times_ns: vec![15],
+        captures: Vec::new(),
+    };
+    step.encode()
 }
 
 fn label(rules: &str, policy: UnknownPolicy) -> (u64, Labelled, Option<UnlabelledAccess>) {
@@ -107,5 +80,5 @@ fn skip_counts_and_error_names_what_nothing_could_label() {
 
     let (rows, _, unlabelled) = label("- {symbol: none, region: weight}\n", UnknownPolicy::Error);
     let access = unlabelled.unwrap();
-    assert_eq!((rows, access.address, access.symbol.as_str()), (6, 0x20_000, "ADD"));
+    assert_eq!((rows, access.address, access.symbol.as_str()), (6, 0x300_1000, "ADD"));
 }

@@ -1,42 +1,18 @@
 //! Records that nobody should write: the labeller counts them as lost and goes on.
 
 use dwell_label::{Labeller, Output};
-use dwell_records::{
-    Buffer, Capture, CaptureForm, Frame, Graph, Kind, NONE, TensorShape, Unit, ValueType, split_frame,
-};
+use dwell_records::testing::{GraphBuilder, Memory};
+use dwell_records::{CaptureForm, Frame, Graph, Kind, split_frame};
 use proptest::prelude::*;
-
-fn tensor(name: &str, op: u16, root: u32, sources: Vec<u32>) -> TensorShape {
-    TensorShape {
-        name: name.to_owned(),
-        value_type: 0,
-        op,
-        ne: [8, 4, 1, 1],
-        nb: [4, 32, 128, 128],
-        address: 0x1000,
-        root,
-        buffer: 0,
-        op_params: [0; 5],
-        sources,
-    }
-}
 
 /// A cache, row numbers, and a store into the one at the other.
 fn graph() -> Graph {
-    Graph {
-        id: 7,
-        buffers: vec![Buffer { base: 0x1000, size_bytes: 4096, usage: 0, is_host: true, name: "CPU".to_owned() }],
-        types: vec![ValueType { name: "f32".to_owned(), block_values: 1, block_bytes: 4 }],
-        op_names: vec!["NONE".to_owned(), "SET_ROWS".to_owned()],
-        tensors: vec![
-            tensor("cache_k_l0", 0, 0, vec![]),
-            tensor("indices", 0, 1, vec![]),
-            tensor("cache_k_l0 (view)", 1, 0, vec![0, 1]),
-        ],
-        units: vec![Unit { node: 2, fused: NONE }],
-        captures: vec![Capture { tensor: 1, form: CaptureForm::Indices }],
-        stamped_units: vec![0],
-    }
+    let mut graph = GraphBuilder::new(7);
+    let cache = graph.leaf("cache_k_l0", "f32", [8, 4], Memory::Any);
+    let indices = graph.leaf("indices", "f32", [8, 4], Memory::Any);
+    graph.op_into("SET_ROWS", cache, &[cache, indices]);
+    graph.capture(indices, CaptureForm::Indices);
+    graph.build()
 }
 
 #[test]

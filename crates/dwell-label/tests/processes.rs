@@ -9,53 +9,30 @@ use dwell_events::engine::EngineEvent;
 use dwell_events::schema::trace::TraceColumns;
 use dwell_events::{OpType, Phase};
 use dwell_label::{FileTensor, Labelled, Labeller, Output};
-use dwell_records::testing::SmallModel;
-use dwell_records::{
-    Buffer, Fork, Frame, Graph, Hello, Kind, NONE, Placement, TensorShape, Unit, ValueType, WIRE_VERSION, WeightPlaced,
-};
-
-const USAGE_COMPUTE: u8 = 2;
-
-fn tensor(name: &str, op: u16, place: u32, sources: Vec<u32>) -> TensorShape {
-    TensorShape {
-        name: name.to_owned(),
-        value_type: 0,
-        op,
-        ne: [8, 4, 1, 1],
-        nb: [4, 32, 128, 128],
-        address: 0x10_000 * u64::from(place + 1),
-        root: place,
-        buffer: 0,
-        op_params: [0; 5],
-        sources,
-    }
-}
+use dwell_records::testing::{GraphBuilder, Memory, SmallModel};
+use dwell_records::{Fork, Frame, Hello, Kind, Placement, Step, WIRE_VERSION, WeightPlaced};
 
 /// A tensor times a number, into another one.
 fn graph() -> Vec<u8> {
-    let buffer =
-        Buffer { base: 0x1000, size_bytes: 1 << 20, usage: USAGE_COMPUTE, is_host: true, name: "CPU".to_owned() };
-    let graph = Graph {
-        id: 7,
-        buffers: vec![buffer],
-        types: vec![ValueType { name: "f32".to_owned(), block_values: 1, block_bytes: 4 }],
-        op_names: vec!["NONE".to_owned(), "SCALE".to_owned()],
-        tensors: vec![tensor("in", 0, 0, vec![]), tensor("out", 1, 1, vec![0])],
-        units: vec![Unit { node: 1, fused: NONE }],
-        captures: vec![],
-        stamped_units: vec![0],
-    };
-    graph.encode()
+    let mut graph = GraphBuilder::new(7);
+    let input = graph.leaf("in", "f32", [8, 4], Memory::Compute);
+    graph.op("SCALE", "out", [8, 4], &[input]);
+    graph.build().encode()
 }
 
-/// A step of that graph: graph, thread, begin, end, status, nodes, one time, no captures.
+/// A step of that graph, whose one operation ended at 15.
 fn step() -> Vec<u8> {
-    let mut payload = [7u32, 1].iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-    payload.extend([10u64, 20].iter().flat_map(|value| value.to_le_bytes()));
-    payload.extend([0u32, 1, 1].iter().flat_map(|value| value.to_le_bytes()));
-    payload.extend(15u64.to_le_bytes());
-    payload.extend(0u32.to_le_bytes());
-    payload
+    let step = Step {
+        graph: 7,
+        thread: 1,
+        begin_ns: 10,
+        end_ns: 20,
+        status: 0,
+        nodes_done: 1,
+        times_ns: vec![15],
+        captures: Vec::new(),
+    };
+    step.encode()
 }
 
 fn hello(pid: u32, wire_version: u16) -> Vec<u8> {
@@ -105,8 +82,12 @@ fn two_processes_with_the_same_addresses_have_regions_of_their_own() {
         labelled.regions.iter().map(|row| (row.address, row.tensor.as_str(), row.access_count)).collect();
     regions.sort_unstable();
     let second = 1 << 56;
-    let expected =
-        [(0x10_000, "in", 1), (0x20_000, "out", 1), (second | 0x10_000, "in", 2), (second | 0x20_000, "out", 2)];
+    let expected = [
+        (0x300_0000, "in", 1),
+        (0x300_1000, "out", 1),
+        (second | 0x300_0000, "in", 2),
+        (second | 0x300_1000, "out", 2),
+    ];
     assert_eq!(regions, expected);
     let processes: Vec<(u8, u32)> = labelled.processes.iter().map(|process| (process.process, process.pid)).collect();
     assert_eq!(processes, [(0, 100), (1, 200)], "by number, whoever came first");

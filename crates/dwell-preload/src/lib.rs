@@ -16,10 +16,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
+use dwell_clock::monotonic_ns;
 use dwell_ggml::abi::Tensor;
 use dwell_ggml::{Recorder, RecorderOptions};
 use dwell_records::{Fork, Placement, RESOLUTION_VARIABLE, Resolution};
-use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender, monotonic_ns};
+use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender};
 
 use originals::{AbortCallback, Originals};
 
