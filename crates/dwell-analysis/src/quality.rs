@@ -1,5 +1,6 @@
 //! Quality: whether a trace holds what its collector is expected to give.
 
+use dwell_events::CollectorName;
 use serde::{Deserialize, Serialize};
 
 /// Whether a trace can be used.
@@ -89,16 +90,16 @@ const fn limits(pass_min: f64, warn_min: f64) -> Option<ShareLimits> {
 }
 
 impl Thresholds {
-    /// What is expected of a collector: of ours (`tensor_ops`, `process`), of those that mrm-trace 0.1.23 checks
+    /// What is expected of a collector: of ours, of those that mrm-trace 0.1.23 checks
     /// (`perf_mem`, `perf_mem_labelled`, `memray`), or of any other.
     pub fn for_collector(name: &str) -> Self {
         let nothing = Self::default();
         match name {
             "tensor_ops" => Self { region_labels: limits(0.999, 0.95), kept_records: limits(1.0, 0.95), ..nothing },
-            "process" => nothing,
             "perf_mem" => Self { latency: limits(0.95, 0.5), cache_level: limits(0.85, 0.5), ..nothing },
             "perf_mem_labelled" => Self { region_labels: limits(0.05, 0.001), ..Self::for_collector("perf_mem") },
             "memray" => Self { latency: limits(0.0, 0.0), cache_level: limits(0.0, 0.0), ..nothing },
+            ours if CollectorName::from_name(ours).is_some() => nothing,
             _ => Self { latency: limits(0.5, 0.1), cache_level: limits(0.5, 0.1), ..nothing },
         }
     }

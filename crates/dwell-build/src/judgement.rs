@@ -3,7 +3,7 @@
 use dwell_analysis::MetricsReport;
 use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{Validity, ValidityInput};
-use dwell_collectors::ProcessSamples;
+use dwell_collectors::{BuiltTable, ProcessSamples};
 use dwell_events::{CollectorName, RegionType, Severity};
 use dwell_label::Labelled;
 use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
@@ -24,19 +24,25 @@ pub(crate) fn validity(effect: &ObserverEffect, telemetry: &Telemetry, ignores_t
     Validity::of(&input, ignores_throttle)
 }
 
-/// Whether what was recorded is whole enough to be used: of the accesses, or of the samples where no accesses were
-/// recorded.
+/// Whether what was recorded is whole enough to be used: the accesses; without accesses, the samples of the processes;
+/// without those too, the rows of whichever collector was asked for.
 pub(crate) fn quality(
     record: &RunRecord,
     labelled: &Labelled,
-    samples: &ProcessSamples,
+    collected: (&ProcessSamples, &[BuiltTable]),
     metrics: &MetricsReport,
 ) -> Quality {
     let lost = labelled.loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
     let lost_records = lost.map(|row| row.count).fold(0, u64::saturating_add);
     if !is_traced(record, labelled) {
-        let collector = CollectorName::PROCESS.name().to_owned();
-        return Quality::of(&QualityInput { collector, rows: samples.rows, lost_records, ..QualityInput::default() });
+        let (samples, tables) = collected;
+        let asked = &record.request.collectors;
+        let of_another = tables.iter().find(|built| asked.has(built.source) && built.source != CollectorName::PROCESS);
+        let of_another = of_another.filter(|_| !asked.has(CollectorName::PROCESS));
+        let (collector, rows) =
+            of_another.map_or((CollectorName::PROCESS, samples.rows), |built| (built.source, built.rows));
+        let collector = collector.name().to_owned();
+        return Quality::of(&QualityInput { collector, rows, lost_records, ..QualityInput::default() });
     }
     trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, lost_records)
 }

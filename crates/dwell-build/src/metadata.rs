@@ -50,7 +50,7 @@ pub(crate) fn run_metadata(
         time_resolution: time_resolution(record, labelled),
         collectors: collector_use(&collectors_used(record, labelled), fallbacks(record, labelled)),
         validity: Some(validity(&effect, &telemetry, request.build.ignores_throttle)),
-        quality: Some(quality(record, labelled, samples, metrics)),
+        quality: Some(quality(record, labelled, (samples, built.collected_tables), metrics)),
         telemetry,
         observer_effect: Some(effect),
         processes: labelled.processes.clone(),

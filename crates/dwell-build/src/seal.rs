@@ -80,7 +80,7 @@ mod tests {
         let results = tempfile::tempdir().unwrap();
         let run = built(results.path());
         let written = seal(&run, results.path(), RunState::Partial).unwrap();
-        assert!(verify(run.path()).unwrap().is_ok());
+        assert!(verify(run.path(), &Table::ALL).unwrap().is_ok());
         assert_eq!(state_of(&run), RunState::Partial);
         let read = RunMetadata::parse(&run.read_metadata_json().unwrap().unwrap(), &run.metadata_json()).unwrap();
         assert_eq!((&read, read.state.as_str(), read.run_id.as_str()), (&written, "partial", "run"));
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!([run.metadata_json(), run.manifest_json()].map(is_whole), [step > 0, step > 1], "{obstacle:?}");
             fs::remove_dir(&obstacle).unwrap();
             seal(&run, results.path(), RunState::Complete).unwrap();
-            assert!(verify(run.path()).unwrap().is_ok(), "{obstacle:?}");
+            assert!(verify(run.path(), &Table::ALL).unwrap().is_ok(), "{obstacle:?}");
             assert_eq!(state_of(&run), RunState::Complete, "{obstacle:?}");
             assert_eq!(ResultsManifest::open(results.path()).rows().unwrap().len(), 1, "{obstacle:?}");
         }

@@ -136,7 +136,7 @@ fn every_form_gives_the_same_lives_in_a_run_that_verifies() {
         let of = |hash: &str, seconds: i64| (hash.to_owned(), seconds * 1_000_000_000, 2000);
         assert_eq!(rows(&import), [of("1", 4), of("2", 0), of("3", 0)], "{file}");
         assert_eq!((import.state, losses(&import)), (RunState::Complete, vec![]), "{file}");
-        assert!(verify(&import.run_dir).unwrap().is_ok(), "{file}");
+        assert!(verify(&import.run_dir, &Table::ALL).unwrap().is_ok(), "{file}");
         let path = import.run_dir.join("metadata.json");
         let metadata = RunMetadata::parse(&fs::read(&path).unwrap(), &path).unwrap();
         assert_eq!(metadata, import.metadata);
@@ -271,6 +271,6 @@ fn a_run_that_exists_is_not_touched() {
     fs::write(dir.path().join("batches.jsonl"), lines(&story())).unwrap();
     let first = import(dir.path(), &["batches.jsonl"]);
     import_kv_events(&request(dir.path(), &["batches.jsonl"])).unwrap_err();
-    assert!(verify(&first.run_dir).unwrap().is_ok());
+    assert!(verify(&first.run_dir, &Table::ALL).unwrap().is_ok());
     assert_eq!(first.run_dir, PathBuf::from(dir.path()).join("results/model/run"));
 }

@@ -144,7 +144,7 @@ impl MadeRun {
     }
 
     fn assert_sealed(&self) {
-        let report = verify(self.dir.path()).unwrap();
+        let report = verify(self.dir.path(), &Table::ALL).unwrap();
         assert!(report.is_ok(), "{report:?}");
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_analysis::Options;
 use dwell_build::{BuildError, RelabelRequest, relabel_run};
+use dwell_events::schema::Table;
 use dwell_label::{RuleSet, UnknownPolicy};
 use dwell_metadata::RunMetadata;
 use dwell_store::{RunDir, RunState, verify};
@@ -49,7 +50,7 @@ fn what_the_input_said_is_kept_and_what_changed_is_said() {
     let input = input(dir.path(), Some(&fs::read_to_string(known).unwrap()));
     let output = dir.path().join("out");
     let report = relabel_run(&request(&input, output.clone()), &mut |_| {}).unwrap();
-    assert!(verify(&output).unwrap().is_ok());
+    assert!(verify(&output, &Table::ALL).unwrap().is_ok());
     let (before, after) = (metadata_of(&input), metadata_of(&output));
     assert_eq!((before.metadata_schema_version.as_str(), after.metadata_schema_version.as_str()), ("1.2", "1.4"));
     assert_eq!((&after.engine, &after.host, &after.model), (&before.engine, &before.host, &before.model));
@@ -69,7 +70,7 @@ fn tables_without_metadata_become_a_run_that_says_what_is_known() {
     let input = input(dir.path(), None);
     let output = dir.path().join("out");
     let report = relabel_run(&request(&input, output.clone()), &mut |_| {}).unwrap();
-    assert!(verify(&output).unwrap().is_ok());
+    assert!(verify(&output, &Table::ALL).unwrap().is_ok());
     let metadata = metadata_of(&output);
     assert_eq!((metadata.run_id.as_str(), metadata.model_id.as_str(), metadata.engine.as_str()), ("run", "model", ""));
     assert_eq!((metadata.host, metadata.quality), (None, None));

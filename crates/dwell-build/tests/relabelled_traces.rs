@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_build::{BuildError, RelabelReport, RelabelRequest, relabel_run};
+use dwell_events::schema::Table;
 use dwell_events::{Phase, UnknownPolicy};
 use dwell_label::RuleSet;
 use dwell_store::{RunState, verify};
@@ -66,7 +67,7 @@ fn a_page_belongs_to_whoever_a_rule_saw_writing_it() {
     let decided: Vec<_> = counts(&report.decided_by).into_iter().filter(|(_, rows)| *rows > 0).collect();
     assert_eq!(decided, [("nothing", 1), ("page", 3), ("rule", 3)]);
     assert_eq!(report.state, RunState::Complete);
-    let checked = verify(&report.run_dir).unwrap();
+    let checked = verify(&report.run_dir, &Table::ALL).unwrap();
     assert!(checked.is_ok(), "{checked:?}");
 }
 

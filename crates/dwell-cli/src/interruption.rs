@@ -5,15 +5,14 @@
 //!
 //! A traced command is the user's: the first signal is for the command, which may end by it or not, and dwell waits.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
-use rustix::termios::tcgetpgrp;
+use dwell_process::process_tree;
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -110,8 +109,10 @@ impl Interruption {
         self.with_command(|command| {
             is_first = !std::mem::replace(&mut command.is_signalled, true);
             match command.pid.filter(|_| is_first) {
-                Some(pid) => pass_on(signal, pid),
-                None => command.waiting = Some(signal),
+                Some(pid) if !has_reached_the_group(signal) => pass_on(signal, pid),
+                // It may have begun without dwell having heard of it.
+                None if !has_reached_the_group(signal) => command.waiting = Some(signal),
+                _ => {}
             }
         });
         is_first
@@ -162,11 +163,8 @@ impl Interruption {
     }
 }
 
-/// Gives a signal to a command. A terminal has given it Ctrl-C already, and a second one may mean something else to it.
+/// Gives a signal to a command.
 fn pass_on(signal: i32, pid: u32) {
-    if signal == SIGINT && is_from_the_terminal() {
-        return;
-    }
     let target = Pid::from_raw(pid.cast_signed()).zip(Signal::from_named_raw(signal));
     if let Some((pid, signal)) = target {
         // It may have ended just now.
@@ -174,8 +172,21 @@ fn pass_on(signal: i32, pid: u32) {
     }
 }
 
-/// Whether this process is in the foreground of a terminal, whose Ctrl-C goes to all its processes.
-fn is_from_the_terminal() -> bool {
-    let terminal = File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|foreground| foreground == getpgrp()))
+/// Whether a signal went to the whole process group, and so to the command already: a second one may mean something else
+/// to it. The worker, which is in the group too, holds back what it gets. The kernel signals the youngest process of a
+/// group first, so the worker has the signal before dwell.
+fn has_reached_the_group(signal: i32) -> bool {
+    let own = std::process::id();
+    let tree = process_tree(own);
+    let is_worker = |pid: u32| tree.iter().any(|line| line.pid == pid && line.parent == own);
+    // A worker without a child has not started the command yet.
+    tree.iter().any(|command| is_worker(command.parent) && is_pending(signal, command.parent))
+}
+
+/// Whether a signal waits in a process.
+fn is_pending(signal: i32, pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

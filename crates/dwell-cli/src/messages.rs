@@ -18,15 +18,22 @@ pub(crate) const EXIT_NOT_DONE: u8 = 2;
 pub(crate) struct Failure {
     message: String,
     hints: Vec<String>,
+    exit_code: u8,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new() }
+        Self { message: message.into(), hints: Vec::new(), exit_code: EXIT_NOT_DONE }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// The work was done all the same.
+    pub(crate) fn after_the_work(mut self) -> Self {
+        self.exit_code = EXIT_WITH_LOSS;
         self
     }
 
@@ -48,17 +55,22 @@ impl Failure {
             }
             cause = error.source();
         }
-        Self { message, hints: error.hints() }
+        Self { hints: error.hints(), ..Self::new(message) }
     }
 }
 
-/// Prints an error and says that the work was not done.
+/// Prints an error and says whether the work was done.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref::<Failure>() {
-        Some(failure) => print_failure(failure),
-        None => say(format_args!("error: {error:#}\n")),
+        Some(failure) => {
+            print_failure(failure);
+            ExitCode::from(failure.exit_code)
+        }
+        None => {
+            say(format_args!("error: {error:#}\n"));
+            ExitCode::from(EXIT_NOT_DONE)
+        }
     }
-    ExitCode::from(EXIT_NOT_DONE)
 }
 
 /// Prints an error with its hints.

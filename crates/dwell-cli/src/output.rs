@@ -2,6 +2,7 @@
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use crate::messages::Failure;
 
@@ -16,6 +17,11 @@ pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// What it means that the result of finished work could not be printed: the work is where it was to be, and is whole.
+pub(crate) fn unprinted(error: &anyhow::Error, made: &Path) -> anyhow::Error {
+    Failure::new(format!("{error}; the work itself is done: {made:?}")).after_the_work().into()
 }
 
 /// Prints to standard error, without a line break of its own. If nobody reads it, nothing is lost.

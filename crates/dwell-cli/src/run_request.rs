@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dwell_collectors::{Wanted, chosen};
 use dwell_events::CollectorName;
-use dwell_events::engine::{Action, EngineOptions, Job};
+use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, RecorderAccess};
 use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
 use dwell_gguf::GgufFile;
 use dwell_metadata::{BuildOptions, Collectors, RunRequest};
@@ -72,7 +72,7 @@ pub(crate) fn watched_job(
 /// The collectors that are chosen; the address of a publisher chooses the one that listens to it.
 pub(crate) fn collectors(watching: &WatchingArgs, server: Option<&ServerArgs>) -> Collectors {
     let kv_events = server.and_then(kv_events);
-    let mut names = watching.collect.clone();
+    let mut names = watching.collect.names.clone();
     names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
     chosen(&names, &Wanted { sample_interval_ms: watching.sample_interval_ms, kv_events: kv_events.as_ref() })
 }
@@ -100,12 +100,13 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
         ));
         return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
     }
-    check_watching(&args.watching, args.server.kv_events.is_some())?;
+    check_watching(&args.watching, Some(&args.server))?;
+    check_recorder(&args.watching, args.engine, args.server.url.is_some())?;
     check_temperature(&args.generation)
 }
 
-/// Refuses ways of watching that are none.
-pub(crate) fn check_watching(args: &WatchingArgs, has_publisher: bool) -> Result<(), Failure> {
+/// Refuses ways of watching that are none. Without a server there is nothing that could publish KV events.
+pub(crate) fn check_watching(args: &WatchingArgs, server: Option<&ServerArgs>) -> Result<(), Failure> {
     let found = args.baseline_secs;
     if !(0.0..=MOST_BASELINE_SECS).contains(&found) {
         let failure = Failure::new(format!(
@@ -113,11 +114,36 @@ pub(crate) fn check_watching(args: &WatchingArgs, has_publisher: bool) -> Result
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
-    if args.collect.contains(&CollectorName::KV_EVENTS) && !has_publisher {
-        let failure = Failure::new("checking the options: the collector kv_events without the address of a publisher");
-        return Err(failure.hint("--kv-events tcp://127.0.0.1:5557"));
+    if !args.collect.has(CollectorName::KV_EVENTS) {
+        return Ok(());
     }
-    Ok(())
+    match server {
+        Some(server) if server.kv_events.is_some() => Ok(()),
+        Some(_) => {
+            let message = "checking the options: the collector kv_events without the address of a publisher";
+            Err(Failure::new(message).hint("--kv-events tcp://127.0.0.1:5557"))
+        }
+        None => {
+            let message = "checking the options: the collector kv_events, which can watch only servers that dwell asks";
+            let others: Vec<&str> = CollectorName::BY_DEFAULT.to_vec();
+            Err(Failure::new(message)
+                .hint(format!("--collect {}", others.join(",")))
+                .hint("for KV events of a server: dwell run --engine vllm --url URL --kv-events ADDRESS"))
+        }
+    }
+}
+
+/// Refuses to record accesses by name where the recorder's library is missing: the run would have none.
+pub(crate) fn check_recorder(args: &WatchingArgs, engine: EngineKind, is_joined: bool) -> Result<(), Failure> {
+    let is_loaded = engine.profile().recorder == RecorderAccess::Preloaded && !is_joined;
+    if !is_loaded || !args.collect.is_named(CollectorName::TENSOR_OPS) || dwell_worker::preload_library().is_some() {
+        return Ok(());
+    }
+    let message = "checking the options: the collector tensor_ops needs libdwell_preload.so, which is neither beside dwell \
+                   nor in ../lib/dwell";
+    Err(Failure::new(message)
+        .hint("build it with `cargo build --release -p dwell-preload` and put it beside dwell")
+        .hint("or sample memory alone: --collect process"))
 }
 
 /// The job is sent as JSON, which has no other numbers than finite ones.

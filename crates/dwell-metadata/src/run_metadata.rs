@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::{Validity, ValidityClass};
-use dwell_events::engine::{LoadedModel, StopReason, TimeResolution};
+use dwell_events::engine::{Job, LoadedModel, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, SensorSummary};
 use dwell_events::kv_blocks::KvBlocksReport;
-use dwell_events::server::{ServerDescription, StartKind, TracedProcess};
+use dwell_events::server::{Api, ServerDescription, StartKind, TracedProcess};
 use dwell_events::{ClockAnchor, PhaseSpan, RequestSpan, RunKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub struct RunMetadata {
     pub kv_blocks: Option<KvBlocksReport>,
     /// Where the memory went, and what a token takes.
     pub memory: Option<MemoryReport>,
-    /// Options of the engine, as written: each engine has its own.
+    /// Options that the engine was given, as written. One that an engine does not take is not there.
     pub options: BTreeMap<String, Value>,
     /// What the engine was told to do, as written.
     pub actions: Vec<Value>,
@@ -217,7 +217,7 @@ impl RunMetadata {
             command_line: request.command_line.clone(),
             engine: request.job.engine.name().to_owned(),
             start: Some(request.job.server.start),
-            options: as_written(&request.job.options),
+            options: given_options(&request.job),
             actions: as_written(&request.job.actions),
             experiment: request.experiment.clone(),
             build: Some(request.build.clone()),
@@ -277,6 +277,19 @@ pub fn kv_type_name(keys: Option<&str>, values: Option<&str>) -> Option<String> 
         (Some(keys), Some(values)) if keys != values => Some(format!("{keys}/{values}")),
         (keys, values) => keys.or(values).map(str::to_owned),
     }
+}
+
+/// The options that reach the engine of a job. A job has a value for every option of the embedded engine, whatever runs it.
+fn given_options(job: &Job) -> BTreeMap<String, Value> {
+    let mut options: BTreeMap<String, Value> = as_written(&job.options);
+    if !job.engine.is_embedded() {
+        // Other engines apply the template themselves, where they are asked for a chat.
+        options.insert("chat_template".to_owned(), (job.server.api == Api::Chat).into());
+    }
+    let (profile, is_joined) = (job.engine.profile(), job.server.url.is_some());
+    let has_file = !job.options.model.as_os_str().is_empty();
+    options.retain(|name, _| profile.takes_option(name, is_joined) && (name != "model" || has_file));
+    options
 }
 
 /// A value as the file has it. It goes through text because an `f32` that becomes a [`Value`] directly gets digits that

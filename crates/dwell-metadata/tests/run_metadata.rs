@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use dwell_events::engine::{Action, EngineOptions, Job, KvType, StopReason, TimeResolution};
+use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, KvType, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, Sensor, Topology};
-use dwell_events::server::StartKind;
+use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
     BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportedFile,
@@ -155,6 +155,50 @@ fn options_are_written_with_the_digits_that_were_given() {
     assert_eq!(metadata.options["temperature"].to_string(), "0.7");
     assert_eq!((metadata.kv_type().as_deref(), metadata.most_output_tokens()), (Some("f16/q8_0"), Some(16)));
     assert_eq!(metadata.kind(), RunKind::Warmup);
+}
+
+/// Names of the options that a run of an engine states.
+fn stated_options(engine: EngineKind, url: Option<&str>, api: Api) -> Vec<String> {
+    let mut request = request();
+    request.job.engine = engine;
+    request.job.server = ServerOptions { url: url.map(str::to_owned), api, ..ServerOptions::default() };
+    RunMetadata::of_request(&request).options.into_keys().collect()
+}
+
+#[test]
+fn only_options_that_reach_the_engine_are_stated() {
+    let url = Some("http://127.0.0.1:1");
+    let stated = |engine, url| stated_options(engine, url, Api::Chat);
+    assert_eq!(stated(EngineKind::Command, None), ["model", "time_resolution"]);
+    let asked = ["chat_template", "model", "parallel", "seed", "temperature"];
+    assert_eq!(stated(EngineKind::OpenAi, url), asked);
+    let asked = ["chat_template", "ignore_end", "model", "parallel", "seed", "temperature"];
+    for engine in [EngineKind::Vllm, EngineKind::Sglang, EngineKind::LlamaServer] {
+        assert_eq!(stated(engine, url), asked, "{}", engine.name());
+    }
+    let all: Vec<String> = RunMetadata::of_request(&request()).options.into_keys().collect();
+    let without = |left_out: &[&str]| -> Vec<String> {
+        all.iter().filter(|name| !left_out.contains(&name.as_str())).cloned().collect()
+    };
+    assert_eq!(stated(EngineKind::LlamaServer, None), without(&["all_positions"]));
+    assert_eq!(stated(EngineKind::LlamaCli, None), without(&["all_positions", "kv_unified"]));
+    let unknown = ["all_positions", "full_window_cache", "ignore_end", "kv_unified", "micro_batch_size", "repack"];
+    assert_eq!(stated(EngineKind::Ollama, None), without(&unknown));
+    let unset = ["flash_attention", "kv_type_k", "kv_type_v", "time_resolution"];
+    assert_eq!(stated(EngineKind::Ollama, url), without(&[&unknown[..], &unset].concat()));
+}
+
+#[test]
+fn a_server_applies_the_template_where_it_is_asked_for_a_chat() {
+    for api in Api::ALL {
+        let mut request = request();
+        request.job.engine = EngineKind::Vllm;
+        request.job.options.model = PathBuf::new();
+        request.job.server.api = api;
+        let options = RunMetadata::of_request(&request).options;
+        assert_eq!(options["chat_template"], Value::from(api == Api::Chat));
+        assert!(!options.contains_key("model"), "there is no file");
+    }
 }
 
 #[test]

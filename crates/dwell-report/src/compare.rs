@@ -257,7 +257,8 @@ fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<Stri
         warnings.push(format!("runs are of different machines: {}", words(machines)));
     }
     if !silent.is_empty() {
-        warnings.push(format!("runs that say nothing of memory per token: {}", words(silent)));
+        let verb = if silent.len() == 1 { "run says" } else { "runs say" };
+        warnings.push(format!("{} {verb} nothing about memory per token: {}", silent.len(), words(silent)));
     }
     warnings
 }

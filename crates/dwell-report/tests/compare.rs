@@ -156,7 +156,7 @@ fn runs_of_older_versions_have_missing_figures_and_are_named() {
     );
     let found = compare(&[old]).unwrap();
     assert_eq!(found.groups[0].figures.keys().collect::<Vec<_>>(), [&"decode_tokens_per_s"]);
-    assert_eq!(found.warnings, ["runs that say nothing of memory per token: old"]);
+    assert_eq!(found.warnings, ["1 run says nothing about memory per token: old"]);
     assert!(found.groups[0].verdicts.is_empty() && found.context_lines.is_empty());
     let text = comparison_text(&found);
     assert!(text.contains("5.0") && !text.contains("peak memory"), "{text}");

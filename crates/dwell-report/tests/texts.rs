@@ -8,6 +8,7 @@ mod small_trace;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dwell_events::schema::Table;
 use dwell_report::text::{
     StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text, verify_text,
     verify_tree_text,
@@ -31,7 +32,7 @@ fn sealed_run(results: &Path, run_id: &str) -> RunDir {
 #[test]
 fn a_whole_run_is_said_to_be_whole() {
     let place = tempfile::tempdir().unwrap();
-    let report = verify(sealed_run(place.path(), "run").path()).unwrap();
+    let report = verify(sealed_run(place.path(), "run").path(), &Table::ALL).unwrap();
     assert!(report.is_ok());
     assert_eq!(verify_text(&report), "2 files are as the manifest says\n");
 }
@@ -43,7 +44,7 @@ fn a_table_that_is_cut_is_changed_and_unfit() {
     let path = run.path().join("trace.parquet");
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     let text = verify_text(&report);
     assert!(!report.is_ok());
     assert!(text.starts_with("changed   trace.parquet\nunfit     trace: "), "{text}");
@@ -54,11 +55,11 @@ fn missing_and_further_files_are_named_and_only_the_missing_do_harm() {
     let place = tempfile::tempdir().unwrap();
     let run = sealed_run(place.path(), "run");
     fs::write(run.path().join("notes.txt"), "mine").unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(report.is_ok());
     assert_eq!(verify_text(&report), "unlisted  notes.txt\n2 files are as the manifest says\n");
     fs::remove_file(run.metadata_json()).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(!report.is_ok());
     let expected = "missing   metadata.json\nunlisted  notes.txt\n1 files are as the manifest says\n";
     assert_eq!(verify_text(&report), expected);
@@ -69,7 +70,7 @@ fn a_tree_is_told_run_by_run_and_against_its_manifest() {
     let place = tempfile::tempdir().unwrap();
     sealed_run(place.path(), "one");
     let two = sealed_run(place.path(), "two");
-    let text = || verify_tree_text(&verify_tree(place.path(), &|_, _| {}).unwrap());
+    let text = || verify_tree_text(&verify_tree(place.path(), &Table::ALL, &|_, _| {}).unwrap());
     let whole =
         "ok         tiny/one: 2 files\nok         tiny/two: 2 files\n2 runs: 2 ok; manifest.csv agrees, 2 rows\n";
     assert_eq!(text(), whole);
@@ -93,7 +94,7 @@ fn a_tree_is_told_run_by_run_and_against_its_manifest() {
 fn the_report_of_a_tree_can_be_read_by_programs() {
     let place = tempfile::tempdir().unwrap();
     fs::remove_file(sealed_run(place.path(), "one").metadata_json()).unwrap();
-    let report = serde_json::to_value(verify_tree(place.path(), &|_, _| {}).unwrap()).unwrap();
+    let report = serde_json::to_value(verify_tree(place.path(), &Table::ALL, &|_, _| {}).unwrap()).unwrap();
     assert_eq!((&report["runs"][0]["path"], &report["runs"][0]["status"]), (&"tiny/one".into(), &"damaged".into()));
     assert_eq!(report["runs"][0]["report"]["missing"][0], "metadata.json");
     assert_eq!(report["manifest"]["rows"], 1);

@@ -54,11 +54,11 @@ pub struct TableProblem {
     pub problem: String,
 }
 
-/// Checks every file of the run in `dir`.
+/// Checks every file of the run in `dir`, and those of these tables that it has.
 ///
 /// Fails only if there is no manifest to check against or a file cannot be read; what is wrong with the run is
 /// in the report.
-pub fn verify(dir: &Path) -> Result<VerifyReport, StoreError> {
+pub fn verify(dir: &Path, tables: &[Table]) -> Result<VerifyReport, StoreError> {
     let manifest = Manifest::read(dir)?;
     check_manifest_version(&manifest, dir)?;
     let mut report = VerifyReport::default();
@@ -67,7 +67,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, StoreError> {
     }
     let listed: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
     report.unlisted = files_of_run(dir)?.into_iter().filter(|path| !listed.contains(path.as_str())).collect();
-    for table in Table::ALL {
+    for &table in tables {
         if dir.join(table.file_name()).is_file() {
             report.table_problems.extend(table_problem(dir, table));
         }

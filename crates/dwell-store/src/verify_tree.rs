@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use dwell_events::schema::Table;
 use serde::Serialize;
 
 use crate::results_tree::FoundRun;
@@ -89,22 +90,32 @@ impl ManifestCheck {
     }
 }
 
-/// Checks every run below `root`. `checked` is called with the number of runs done and of all.
-pub fn verify_tree(root: &Path, checked: &(dyn Fn(usize, usize) + Sync)) -> Result<TreeReport, StoreError> {
+/// Checks every run below `root`, and those of these tables that it has. `checked` is called with the number of runs done
+/// and of all.
+pub fn verify_tree(
+    root: &Path,
+    tables: &[Table],
+    checked: &(dyn Fn(usize, usize) + Sync),
+) -> Result<TreeReport, StoreError> {
     let found = runs_under(root)?;
-    let runs = check_runs(root, &found, checked);
+    let runs = check_runs(root, tables, &found, checked);
     let manifest = ResultsManifest::open(root);
     let manifest = manifest.path().exists().then(|| check_manifest(&manifest, &runs));
     Ok(TreeReport { runs, manifest })
 }
 
-fn check_runs(root: &Path, found: &[FoundRun], checked: &(dyn Fn(usize, usize) + Sync)) -> Vec<RunCheck> {
+fn check_runs(
+    root: &Path,
+    tables: &[Table],
+    found: &[FoundRun],
+    checked: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<RunCheck> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         let mut checks = Vec::new();
         while let Some(run) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-            checks.push(check_run(root, run));
+            checks.push(check_run(root, tables, run));
             checked(done.fetch_add(1, Ordering::Relaxed) + 1, found.len());
         }
         checks
@@ -122,20 +133,22 @@ fn check_runs(root: &Path, found: &[FoundRun], checked: &(dyn Fn(usize, usize) +
     checks
 }
 
-fn check_run(root: &Path, found: &FoundRun) -> RunCheck {
-    let outcome =
-        found.run.as_ref().map_or_else(unverifiable, |run| outcome_of(run).unwrap_or_else(|e| unverifiable(&e)));
+fn check_run(root: &Path, tables: &[Table], found: &FoundRun) -> RunCheck {
+    let outcome = found
+        .run
+        .as_ref()
+        .map_or_else(unverifiable, |run| outcome_of(run, tables).unwrap_or_else(|error| unverifiable(&error)));
     let path = found.path.strip_prefix(root).unwrap_or(&found.path).to_string_lossy().into_owned();
     let key = found.run.as_ref().ok().map(|run| (run.model_id().to_owned(), run.run_id().to_owned()));
     RunCheck { path, outcome, key }
 }
 
-fn outcome_of(run: &RunDir) -> Result<RunOutcome, StoreError> {
+fn outcome_of(run: &RunDir, tables: &[Table]) -> Result<RunOutcome, StoreError> {
     match run.marker()?.map(|marker| marker.state) {
         Some(state) if !state.is_final() => return Ok(RunOutcome::Unfinished { state }),
         _ => {}
     }
-    let report = verify(run.path())?;
+    let report = verify(run.path(), tables)?;
     let files = report.ok.len();
     Ok(if report.is_ok() { RunOutcome::Ok { files } } else { RunOutcome::Damaged { report } })
 }

@@ -43,7 +43,7 @@ fn a_sealed_run_lists_every_file_and_verifies() {
     assert_eq!(paths, ["memory.csv", "memory.parquet", "metadata.json", "raw/records.arrows"]);
     assert_eq!(manifest.files[1].schema_version.as_deref(), Some(dwell_events::SCHEMA_VERSION));
     assert_eq!(manifest.files[0].schema_version, None);
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(report.is_ok() && report.unlisted.is_empty(), "{report:?}");
     assert_eq!(report.ok, paths);
 }
@@ -67,7 +67,7 @@ fn a_changed_byte_is_found_by_verify() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(!report.is_ok());
     assert_eq!(report.changed.len(), 1);
     assert_eq!(
@@ -84,7 +84,7 @@ fn missing_and_unlisted_files_are_found_by_verify() {
     fs::create_dir(run.figures()).unwrap();
     fs::write(run.figures().join("later.svg"), "").unwrap();
     fs::write(run.path().join("trace.parquet.partial"), "").unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert_eq!(report.missing, ["memory.csv"]);
     assert_eq!(report.unlisted, ["figures/later.svg"]);
 }
@@ -96,7 +96,7 @@ fn a_table_that_cannot_be_read_is_found_even_if_the_manifest_lists_it() {
     fs::write(run.table(Table::Memory), "PAR1").unwrap();
     fs::copy(run.path().join("metadata.json"), run.table(Table::Trace)).unwrap();
     write_manifest(&run).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     let tables: Vec<Table> = report.table_problems.iter().map(|problem| problem.table).collect();
     assert_eq!(tables, [Table::Trace, Table::Memory]);
     assert!(!report.is_ok());
@@ -108,7 +108,7 @@ fn a_table_with_the_wrong_columns_is_found_by_verify() {
     let run = sealed_run(root.path());
     fs::copy(run.table(Table::Memory), run.table(Table::Loss)).unwrap();
     write_manifest(&run).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(report.table_problems[0].problem.contains("kind, severity, source"), "{report:?}");
 }
 
@@ -120,7 +120,7 @@ fn a_manifest_cannot_point_outside_of_the_run() {
     manifest.files[0].path = "../../../../etc/passwd".to_owned();
     manifest.files[1].path = "/etc/passwd".to_owned();
     write_json_atomically(&run.manifest_json(), &manifest).unwrap();
-    let report = verify(run.path()).unwrap();
+    let report = verify(run.path(), &Table::ALL).unwrap();
     assert_eq!(report.missing, ["../../../../etc/passwd", "/etc/passwd"]);
 }
 
@@ -131,9 +131,9 @@ fn a_manifest_of_another_major_version_or_of_no_json_is_refused() {
     let mut manifest = Manifest::read(run.path()).unwrap();
     manifest.manifest_schema_version = "2.0".to_owned();
     write_json_atomically(&run.manifest_json(), &manifest).unwrap();
-    assert!(matches!(verify(run.path()), Err(StoreError::OtherMajorVersion { .. })));
+    assert!(matches!(verify(run.path(), &Table::ALL), Err(StoreError::OtherMajorVersion { .. })));
     fs::write(run.manifest_json(), "no").unwrap();
-    assert!(matches!(verify(run.path()), Err(StoreError::File(FileError::UnfitJson { .. }))));
+    assert!(matches!(verify(run.path(), &Table::ALL), Err(StoreError::File(FileError::UnfitJson { .. }))));
     fs::remove_file(run.manifest_json()).unwrap();
-    assert!(matches!(verify(run.path()), Err(StoreError::File(FileError::NotFound { .. }))));
+    assert!(matches!(verify(run.path(), &Table::ALL), Err(StoreError::File(FileError::NotFound { .. }))));
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dwell_events::schema::Table;
 use dwell_store::{
     ManifestRow, ResultsManifest, RunDir, RunOutcome, RunState, TreeReport, verify_tree, write_manifest,
 };
@@ -23,7 +24,7 @@ fn finished_run(results: &Path, model_id: &str, run_id: &str) -> RunDir {
 
 fn verified(results: &Path) -> TreeReport {
     let largest = AtomicUsize::new(0);
-    let report = verify_tree(results, &|done, all| {
+    let report = verify_tree(results, &Table::ALL, &|done, all| {
         assert!(done <= all);
         largest.fetch_max(done, Ordering::Relaxed);
     });

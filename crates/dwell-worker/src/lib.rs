@@ -10,6 +10,7 @@
 mod capture;
 mod linked;
 mod programs;
+mod signals;
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -28,6 +29,9 @@ use dwell_ring::{
 };
 use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
+
+pub use programs::preload_library;
+pub use signals::release_signals;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
@@ -84,6 +88,9 @@ fn given_job<J: DeserializeOwned>() -> Result<J, String> {
 
 fn run_given_job() -> Result<(), String> {
     let job: Job = given_job()?;
+    if !job.engine.profile().takes_prompts {
+        signals::hold();
+    }
     let is_traced = std::env::var_os(TRACED_VARIABLE).is_some();
     // Where another program runs the model, this process only tells of it.
     let sender = start_sending(&job, is_traced && job.engine.is_embedded())?;

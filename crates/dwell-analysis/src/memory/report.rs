@@ -91,7 +91,7 @@ impl MemoryReport {
             steady_own_bytes: steady
                 .and_then(|(time_ns, _)| inputs.series.of(MemoryKind::Own).at(time_ns))
                 .map(|value| value.bytes),
-            peak: totals.peak().map(split_at),
+            peak: totals.peak().filter(|_| is_sampled_when_loaded(inputs, &totals)).map(split_at),
             growth: over_tokens,
             growth_over_positions: over_positions,
             verdict,
@@ -144,6 +144,13 @@ fn steady_moment(inputs: &MemoryInputs<'_>, totals: &Series) -> Option<(u64, u64
     let mut samples = samples.into_iter().find(|samples| !samples.is_empty())?.to_vec();
     let middle = (samples.len() - 1) / 2;
     Some(*samples.select_nth_unstable_by_key(middle, |&(_, bytes)| bytes).1)
+}
+
+/// Whether memory was sampled once the model was loaded. In a run that is shorter than the time between two samples, the
+/// largest sample can be from before that, and says nothing about the peak.
+fn is_sampled_when_loaded(inputs: &MemoryInputs<'_>, series: &Series) -> bool {
+    let last_ns = series.points().last().map(|&(sampled_ns, _)| sampled_ns);
+    inputs.phase(Phase::Generation).is_none_or(|span| last_ns.is_some_and(|last_ns| last_ns >= span.begin_ns))
 }
 
 fn sample_gap_ns(series: &Series) -> Option<f64> {

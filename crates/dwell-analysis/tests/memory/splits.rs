@@ -1,4 +1,5 @@
 use dwell_analysis::memory::{MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights};
+use dwell_events::Phase;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 
@@ -130,8 +131,20 @@ fn without_samples_there_is_no_split_and_no_zero() {
     let report = MemoryReport::of(&MemoryInputs { peak_rss_bytes: Some(7), ..lab.inputs() });
     assert_eq!((report.samples, report.sample_gap_ns, report.steady, report.peak), (0, None, None, None));
     assert_eq!((report.peaks.rss_bytes, report.peaks.rss_kernel_bytes), (None, Some(7)));
-    // Samples before the first token only: no steady state, but a peak.
+    // Samples before the first token only: those of the generation count.
+    lab.series = series_of([sample(BEGIN_NS - 400 * MS, MIB, 0)]);
+    let report = MemoryReport::of(&lab.inputs());
+    assert_eq!((report.steady.is_some(), report.peak.unwrap().total_bytes), (true, MIB));
+}
+
+#[test]
+fn samples_from_before_the_model_was_loaded_tell_no_peak() {
+    let mut lab = level();
     lab.series = series_of([sample(BEGIN_NS - 500 * MS, MIB, 0)]);
     let report = MemoryReport::of(&lab.inputs());
-    assert_eq!((report.steady, report.peak.unwrap().total_bytes), (None, MIB));
+    assert_eq!((report.samples, report.steady, report.peak), (1, None, None));
+    // A command without ggml has no generation: its largest sample is its peak.
+    lab.phases.retain(|span| span.phase == Phase::WeightLoad);
+    let report = MemoryReport::of(&lab.inputs());
+    assert_eq!(report.peak.unwrap().total_bytes, MIB);
 }

@@ -1,13 +1,14 @@
 //! How a run is watched, whatever runs in it.
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use dwell_events::CollectorName;
 use dwell_events::engine::TimeResolution;
 
 use super::one_of;
 
 #[derive(Args)]
-pub(crate) struct WatchingArgs {
+struct CollectOption {
     /// Collectors to use; without tensor_ops there are no accesses, only tokens, and without process no memory samples.
     #[arg(
         long,
@@ -16,7 +17,53 @@ pub(crate) struct WatchingArgs {
         value_delimiter = ',',
         default_values = CollectorName::BY_DEFAULT,
     )]
-    pub(crate) collect: Vec<CollectorName>,
+    collect: Vec<CollectorName>,
+}
+
+/// The collectors, and whether somebody named them: one that was named has to work.
+pub(crate) struct CollectArgs {
+    pub(crate) names: Vec<CollectorName>,
+    is_given: bool,
+}
+
+impl CollectArgs {
+    /// Whether a collector is to be used.
+    pub(crate) fn has(&self, name: CollectorName) -> bool {
+        self.names.contains(&name)
+    }
+
+    /// Whether a collector was named rather than taken by default.
+    pub(crate) fn is_named(&self, name: CollectorName) -> bool {
+        self.is_given && self.has(name)
+    }
+}
+
+impl FromArgMatches for CollectArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let names = CollectOption::from_arg_matches(matches)?.collect;
+        Ok(Self { names, is_given: matches.value_source("collect") == Some(ValueSource::CommandLine) })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for CollectArgs {
+    fn augment_args(command: Command) -> Command {
+        CollectOption::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        CollectOption::augment_args_for_update(command)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct WatchingArgs {
+    #[command(flatten)]
+    pub(crate) collect: CollectArgs,
     /// How finely accesses inside a step are timed.
     #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
     pub(crate) time_resolution: TimeResolution,

@@ -16,7 +16,7 @@ use crate::capture_view::CaptureView;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::model_cache::Model;
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
 use crate::{model_cache, model_file, run_request};
@@ -178,11 +178,12 @@ fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::
         has_last_position_only: has_prompt && report.has_last_position_only,
     };
     let summary = CaptureSummary::new(&outcome, &file);
+    let not_printed = |error| unprinted(&error, output);
     if args.json {
-        super::print_json(&summary)?;
+        super::print_json(&summary).map_err(not_printed)?;
     } else {
         say(format_args!("\n"));
-        print_result(&summary.text())?;
+        print_result(&summary.text()).map_err(not_printed)?;
         let hints = match report.is_finished {
             true => vec![format!("dwell tensors stats {}", shell_word(&output.display().to_string()))],
             false => hints_when_cut_off(output, args),

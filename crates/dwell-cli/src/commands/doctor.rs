@@ -1,6 +1,6 @@
 //! `dwell doctor`: what can be observed on this machine, and why not the rest.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_collectors::{ALL, CheckPlace, check};
@@ -9,13 +9,12 @@ use dwell_events::host::Probe;
 use dwell_experiment::run_small_model;
 use dwell_host::{ProbeContext, Root, probe_all, probe_names};
 use dwell_report::text::{DoctorReport, DoctorVerdict};
+use dwell_worker::preload_library;
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::messages::{EXIT_NOT_DONE, EXIT_WITH_LOSS, Failure, print_hints};
 use crate::output::print_result;
-
-const PRELOAD_LIBRARY: &str = "libdwell_preload.so";
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
@@ -66,12 +65,6 @@ fn probes(folder: &Path) -> Vec<Probe> {
     let mut probes: Vec<Probe> = ALL.iter().map(|collector| check(*collector, &place)).collect();
     probes.extend(probe_all(&ProbeContext { preload_library: preload_library(), ..ProbeContext::default() }));
     probes
-}
-
-/// The library that is built and installed beside this program.
-fn preload_library() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    Some(program.with_file_name(PRELOAD_LIBRARY)).filter(|path| path.exists())
 }
 
 #[cfg(test)]

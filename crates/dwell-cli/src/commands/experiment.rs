@@ -11,7 +11,7 @@ use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 use crate::run_request::command_line;
 use crate::shell::shell_word;
 
@@ -38,10 +38,11 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
             summary.map_err(hinted)?
         }
     };
+    let not_printed = |error| unprinted(&error, &summary.dir);
     if args.json {
-        super::print_json(&summary)?;
+        super::print_json(&summary).map_err(not_printed)?;
     } else {
-        print_result(&summary_text(&summary))?;
+        print_result(&summary_text(&summary)).map_err(not_printed)?;
         if summary.finished < summary.planned {
             print_hints(&[format!("do what is missing with `{resume_command}`")]);
         }

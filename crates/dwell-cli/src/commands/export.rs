@@ -8,7 +8,7 @@ use dwell_report::{ExportReport, ExportRequest, export};
 use super::analyse_tree::read_runs;
 use crate::args::ExportArgs;
 use crate::messages::{Failure, hinted};
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let found = read_runs(&args.path)?;
@@ -32,11 +32,8 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let report = export(&found.facts, &request, &mut on_run).map_err(hinted)?;
     report.left_to_do.iter().for_each(|note| say(format_args!("note: {note}\n")));
-    if args.json {
-        super::print_json(&report)?;
-    } else {
-        print_result(&report_text(&report))?;
-    }
+    let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
+    printed.map_err(|error| unprinted(&error, &report.target))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,6 +14,7 @@ pub(crate) fn run(command: &[OsString], is_killed: bool) -> anyhow::Result<ExitC
     set_parent_process_death_signal(Some(signal)).context("asking to end with the parent")?;
     let is_orphan = getppid().is_none_or(|parent| parent.as_raw_nonzero().get() == 1);
     anyhow::ensure!(!is_orphan, "the process that wanted this program has ended");
+    dwell_worker::release_signals();
     let (program, arguments) = command.split_first().context("a program is needed")?;
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| format!("starting {program:?}"))

@@ -6,7 +6,7 @@ use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, ma
 
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
 use crate::messages::hinted;
-use crate::output::print_result;
+use crate::output::{print_result, unprinted};
 use crate::terminal::byte_bar;
 
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let bar = byte_bar("writing", plan.file_bytes());
     make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes)).map_err(hinted)?;
     bar.finish_and_clear();
-    print_result(&format!("{}\n", args.file.display()))?;
+    print_result(&format!("{}\n", args.file.display())).map_err(|error| unprinted(&error, &args.file))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use dwell_analysis::Options;
-use dwell_build::{BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
+use dwell_build::{BuildError, BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
+use dwell_files::FileError;
 use dwell_label::RuleSet;
 use dwell_report::text::{count, table};
-use dwell_store::RunState;
+use dwell_store::{RunState, StoreError};
 
 use crate::args::RelabelArgs;
-use crate::messages::{EXIT_WITH_LOSS, hinted};
-use crate::output::print_result;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::output::{print_result, unprinted};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
@@ -29,16 +30,21 @@ pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
     let mut terminal = Terminal::new(args.json, 0);
     let report = relabel_run(&request, &mut |share| terminal.building(share));
     terminal.finish();
-    let report = report.map_err(hinted)?;
-    if args.json {
-        super::print_json(&report)?;
-    } else {
-        print_result(&report_text(&report))?;
-    }
+    let report = report.map_err(|error| match error {
+        BuildError::Store(StoreError::File(FileError::Exists { .. })) => Failure::new(error.to_string())
+            .hint("give a folder that is not there yet with `-o DIR`; nothing is overwritten")
+            .into(),
+        error => hinted(error),
+    })?;
+    let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
+    printed.map_err(|error| unprinted(&error, &report.run_dir))?;
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
 fn report_text(report: &RelabelReport) -> String {
+    if report.rows_in == 0 {
+        return format!("the run has no accesses, so there was nothing to label\n\n{}\n", report.run_dir.display());
+    }
     let names: BTreeSet<&str> = report.before.keys().map(String::as_str).chain(report.after.keys().copied()).collect();
     let mut lines = vec![["region", "before", "after"].map(str::to_owned).to_vec()];
     for name in names {

@@ -17,7 +17,7 @@ use crate::args::RunArgs;
 use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 use crate::run_request;
 use crate::terminal::Terminal;
 
@@ -121,12 +121,15 @@ pub(crate) fn print_summary(built: &BuiltRun, is_json: bool) -> anyhow::Result<E
             built.losses.iter().map(LossSummary::from).collect(),
         )
     };
-    if is_json {
-        super::print_json(&summary)?;
+    let printed = if is_json {
+        super::print_json(&summary)
     } else {
         // Keeps the summary apart from the text before it, on a terminal that shows both.
         say(format_args!("\n"));
-        print_result(&summary_text(&summary))?;
+        print_result(&summary_text(&summary))
+    };
+    printed.map_err(|error| unprinted(&error, &built.path))?;
+    if !is_json {
         print_hints(&summary.failure_hints);
     }
     Ok(if built.is_partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })

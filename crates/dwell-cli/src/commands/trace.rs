@@ -19,7 +19,8 @@ use super::run::{create_run_dir, print_summary, record_and_build};
 
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
-    run_request::check_watching(&args.watching, false)?;
+    run_request::check_watching(&args.watching, None)?;
+    run_request::check_recorder(&args.watching, EngineKind::Command, false)?;
     let collectors = run_request::collectors(&args.watching, None);
     let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
@@ -39,6 +40,10 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
 
 /// The command as a job.
 fn job(args: &TraceArgs) -> anyhow::Result<Job> {
+    if args.command.first().is_none_or(|program| program.is_empty()) {
+        let failure = Failure::new("reading the command: its first word is empty, the name of a program is needed");
+        return Err(failure.hint("dwell trace -- python3 script.py").into());
+    }
     let mut words = args.command.iter();
     let program = words.next().map(Into::into);
     let arguments = words.map(|word| {

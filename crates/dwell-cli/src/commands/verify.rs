@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use dwell_collectors::tables;
 use dwell_files::FileError;
 use dwell_report::text::verify_text;
 use dwell_store::{RunDir, StoreError, TreeKind, tree_kind, verify};
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 
 fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.path).map_err(hinted)?;
-    let report = verify(&args.path).map_err(|error| unverifiable(&error, &run))?;
+    let report = verify(&args.path, &tables()).map_err(|error| unverifiable(&error, &run))?;
     if args.json {
         super::print_json(&report)?;
     } else {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use dwell_collectors::tables;
 use dwell_report::text::verify_tree_text;
 use dwell_store::{RunOutcome, TreeReport, verify_tree};
 use indicatif::ProgressBar;
@@ -13,7 +14,7 @@ use crate::terminal::count_bar;
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let bar = if args.json { ProgressBar::hidden() } else { count_bar("verifying") };
-    let report = verify_tree(&args.path, &|done, all| {
+    let report = verify_tree(&args.path, &tables(), &|done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     });

@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::WatchArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 use crate::shell::shell_word;
 use crate::watch_record::WatchRecord;
 use crate::watch_summary::summary_of;
@@ -44,10 +44,11 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     let command = target.wait_for_command(&mut signals);
     watched.and_then(|()| log.map_or(Ok(()), MemoryLog::finish)).map_err(|error| log_failure(&error, args))?;
     let summary = summary_of(&record, &target, command, args.output.as_deref());
-    match args.json {
-        true => super::print_json(&summary)?,
-        false => print_result(&summary.text())?,
-    }
+    let printed = if args.json { super::print_json(&summary) } else { print_result(&summary.text()) };
+    printed.map_err(|error| match &args.output {
+        Some(log) => unprinted(&error, log),
+        None => error,
+    })?;
     Ok(if summary.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::common::{Workplace, dwell, skip, text_of};
+use dwell_events::CollectorName;
 use serde_json::Value;
 
 /// The report and what the command ended with; both must agree.
@@ -44,6 +45,14 @@ fn both_collectors_work_and_leave_nothing_behind() {
     assert_eq!((status(&report, "tensor_ops"), status(&report, "process")), ("works", "works"), "{report:#}");
     assert_eq!((report["verdict"].as_str(), report["exit_code"].as_i64()), (Some("works"), Some(0)));
     assert!(is_empty(place.path()));
+}
+
+#[test]
+fn what_is_chosen_by_default_is_what_a_run_uses_by_default() {
+    let place = Workplace::new();
+    let output = dwell().args(["doctor", "--json", "--output"]).arg(place.path()).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["chosen"], serde_json::json!(CollectorName::BY_DEFAULT));
 }
 
 #[test]

@@ -75,6 +75,28 @@ fn rules_for_all_override_and_labelling_again_changes_nothing() {
 }
 
 #[test]
+fn a_folder_that_is_there_is_left_alone() {
+    let place = Workplace::new();
+    let run = tiny_run(&place);
+    let output = relabel(&run.dir, place.path(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("hint: give a folder that is not there yet with `-o DIR`"), "{said}");
+    assert!(!said.contains("run id"), "{said}");
+}
+
+#[test]
+fn a_run_without_accesses_has_nothing_to_label() {
+    let place = Workplace::new();
+    let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
+    let run = place.run(&model, &["--prompt", "abc", "--max-tokens", "2", "--collect", "process"]);
+    let output = relabel(&run.dir, &place.path().join("out"), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("the run has no accesses, so there was nothing to label\n"), "{said}");
+}
+
+#[test]
 fn a_relabelling_that_fails_leaves_nothing() {
     let place = Workplace::new();
     let run = tiny_run(&place);

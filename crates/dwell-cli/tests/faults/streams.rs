@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::{Workplace, text_of};
 use crate::models::small_model;
-use crate::outcome::{assert_no_panic, assert_refused, assert_sealed};
+use crate::outcome::{assert_no_panic, assert_sealed};
 
 fn command(work: &Workplace, arguments: &[&str]) -> Command {
     let mut command = work.run_command(&small_model(), &["--prompt", "hello", "--max-tokens", "20", "--ignore-end"]);
@@ -47,12 +47,19 @@ fn an_error_with_a_closed_standard_error_keeps_its_exit_code() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_an_error() {
+fn a_result_that_cannot_be_printed_is_said_and_the_run_is_whole() {
     let work = Workplace::new();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = command(&work, &[]).stdout(full).output().unwrap();
-    assert_refused(&output, "printing the result failed with No space left on device", &[]);
-    assert_sealed(&work.opened_run(&small_model()));
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    let run = work.opened_run(&small_model());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let wanted = format!(
+        "error: printing the result failed with No space left on device (os error 28); the work itself is done: {:?}\n",
+        run.dir
+    );
+    assert!(said.ends_with(&wanted), "{said}");
+    assert_sealed(&run);
 }
 
 #[test]

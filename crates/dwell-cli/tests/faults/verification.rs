@@ -35,6 +35,20 @@ fn a_changed_byte_is_found() {
 }
 
 #[test]
+fn a_table_of_one_collector_is_opened_like_the_others() {
+    let work = Workplace::new();
+    let run = finished_run(&work);
+    let path = run.dir.join("pressure.parquet");
+    fs::copy(run.dir.join("tokens.parquet"), &path).unwrap();
+    let output = verify(&run);
+    assert_found(&output, 1, "changed   pressure.parquet");
+    let unfit = "unfit     pressure: columns that are missing or of another type: timestamp_ns, cpu_some_pct";
+    assert!(text_of(&output).contains(unfit), "{}", text_of(&output));
+    let tree = dwell().args(["verify", "--json"]).arg(work.path().join("results")).output().unwrap();
+    assert!(text_of(&tree).contains(r#""table": "pressure""#), "{}", text_of(&tree));
+}
+
+#[test]
 fn an_extra_file_is_named_and_does_no_harm() {
     let work = Workplace::new();
     let run = finished_run(&work);

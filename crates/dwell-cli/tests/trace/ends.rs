@@ -100,8 +100,13 @@ fn with_json_the_summary_follows_what_the_command_prints() {
 
 /// A trace of a shell script in a process group of its own, as without a terminal, once the script has begun.
 fn waiting(place: &Workplace, script: &str) -> std::process::Child {
+    waiting_until(place, script, ":")
+}
+
+/// The same, where the script does something again and again.
+fn waiting_until(place: &Workplace, script: &str, again: &str) -> std::process::Child {
     let begun = place.path().join("begun");
-    let script = format!("{script}; : > '{}'; while :; do sleep 0.05; done", begun.display());
+    let script = format!("{script}; : > '{}'; while :; do sleep 0.05; {again}; done", begun.display());
     let mut command: Command = trace(place, &[], &["sh", "-c", &script]);
     command.process_group(0).stdout(File::create(place.path().join("stdout")).unwrap());
     command.stderr(File::create(place.path().join("stderr")).unwrap());
@@ -123,6 +128,23 @@ fn a_signal_to_dwell_reaches_the_command_and_dwell_waits_for_it() {
         assert!(said.starts_with(&format!("got {name}\n")), "{said}");
         let run = traced_run(&place);
         assert_eq!((&server_facts(&run)["exit_code"], &run.metadata()["state"]), (&3.into(), &"complete".into()));
+    }
+}
+
+#[test]
+fn a_signal_to_the_whole_process_group_reaches_the_command_once() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
+        let place = Workplace::new();
+        let got = place.path().join("got");
+        // It ends some time after the first signal: a second one has that long to come.
+        let end = format!("[ -e '{0}' ] && sleep 0.3 && exit 3", got.display());
+        let mut child = waiting_until(&place, &format!("trap 'echo {name} >> {}' {name}", got.display()), &end);
+        let group = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+        rustix::process::kill_process_group(group, signal).unwrap();
+        let status = wait_for("the end of the trace", || child.try_wait().unwrap());
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(std::fs::read_to_string(got).unwrap(), format!("{name}\n"));
+        assert_eq!(server_facts(&traced_run(&place))["exit_code"], 3);
     }
 }
 

@@ -11,5 +11,8 @@ pub(super) const PROFILE: EngineProfile = EngineProfile {
     ending: Ending::Asked,
     ignores_end: false,
     follows_mmap: false,
+    // It has its own; a given file tells only the shape of the model.
+    options_of_requests: &["model"],
+    options_at_start: &["time_resolution"],
     ..EngineProfile::LLAMA_PROGRAM
 };

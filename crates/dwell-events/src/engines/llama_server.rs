@@ -13,5 +13,20 @@ pub(super) const PROFILE: EngineProfile = EngineProfile {
     reports_token_ids: true,
     counts_tokens: true,
     answers_side_by_side: true,
+    options_at_start: &[
+        "context_length",
+        "threads",
+        "batch_size",
+        "micro_batch_size",
+        "kv_unified",
+        "kv_type_k",
+        "kv_type_v",
+        "flash_attention",
+        "mmap",
+        "repack",
+        "full_window_cache",
+        "context_shift",
+        "time_resolution",
+    ],
     ..EngineProfile::LLAMA_PROGRAM
 };

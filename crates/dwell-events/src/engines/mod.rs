@@ -103,6 +103,8 @@ const fn prompted<const COUNT: usize>() -> [&'static str; COUNT] {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::EngineOptions;
+
     use super::*;
 
     #[test]
@@ -126,6 +128,23 @@ mod tests {
             assert!(profile.is_joinable() || profile.start_command.is_none(), "{name} is no server");
             assert!(profile.recorder != RecorderAccess::Preloaded || profile.is_startable(), "{name}");
             assert!(profile.recorder != RecorderAccess::None || profile.reach == Reach::Joined, "{name}");
+            assert_eq!(profile.takes_option("ignore_end", false), profile.ignores_end, "{name}");
+            let is_per_request = profile.options_of_requests.contains(&"context_length");
+            assert_eq!(is_per_request, profile.takes_options_per_request, "{name}");
+            let is_recorded = profile.recorder != RecorderAccess::None;
+            assert_eq!(profile.takes_option("time_resolution", false), is_recorded, "{name}");
+        }
+    }
+
+    #[test]
+    fn options_of_engines_are_options() {
+        let options = EngineOptions::new("model.gguf".into());
+        let options = serde_json::to_value(options).unwrap_or_default();
+        for engine in EngineKind::ALL {
+            let profile = engine.profile();
+            for name in profile.options_of_requests.iter().chain(profile.options_at_start) {
+                assert!(options.get(name).is_some(), "{}: {name}", engine.name());
+            }
         }
     }
 }

@@ -17,5 +17,18 @@ pub(super) const PROFILE: EngineProfile = EngineProfile {
     unloads: true,
     // It loads the model anew for another context length or number of threads.
     takes_options_per_request: true,
+    options_of_requests: &[
+        "model",
+        "parallel",
+        "chat_template",
+        "seed",
+        "temperature",
+        "context_length",
+        "threads",
+        "batch_size",
+        "mmap",
+        "context_shift",
+    ],
+    options_at_start: &["kv_type_k", "kv_type_v", "flash_attention", "time_resolution"],
     ..EngineProfile::OPENAI_API
 };

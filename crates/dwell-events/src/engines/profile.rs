@@ -46,6 +46,10 @@ pub struct EngineProfile {
     pub takes_options_per_request: bool,
     /// Whether dwell decides if its weights are mapped from the file (`--mmap`).
     pub follows_mmap: bool,
+    /// Options that reach it whoever started it, by their names in [`EngineOptions`](crate::engine::EngineOptions).
+    pub options_of_requests: &'static [&'static str],
+    /// Options that reach it only if dwell starts it.
+    pub options_at_start: &'static [&'static str],
 }
 
 /// Who runs an engine.
@@ -120,6 +124,8 @@ impl EngineProfile {
         unloads: false,
         takes_options_per_request: false,
         follows_mmap: false,
+        options_of_requests: &["model", "parallel", "chat_template", "seed", "temperature"],
+        options_at_start: &[],
     };
 
     /// A server of many users with the API of OpenAI, which tells more of itself: vLLM and what is built like it.
@@ -129,6 +135,7 @@ impl EngineProfile {
         reports_token_ids: true,
         counts_tokens: true,
         ignores_end: true,
+        options_of_requests: &["model", "parallel", "chat_template", "seed", "temperature", "ignore_end"],
         ..Self::OPENAI_API
     };
 
@@ -156,6 +163,21 @@ impl EngineProfile {
         unloads: false,
         takes_options_per_request: false,
         follows_mmap: true,
+        options_of_requests: &["model", "parallel", "chat_template", "seed", "temperature", "ignore_end"],
+        options_at_start: &[
+            "context_length",
+            "threads",
+            "batch_size",
+            "micro_batch_size",
+            "kv_type_k",
+            "kv_type_v",
+            "flash_attention",
+            "mmap",
+            "repack",
+            "full_window_cache",
+            "context_shift",
+            "time_resolution",
+        ],
     };
 
     /// Whether dwell runs the model itself.
@@ -166,6 +188,12 @@ impl EngineProfile {
     /// Whether dwell can start its program.
     pub fn is_startable(&self) -> bool {
         matches!(self.reach, Reach::Started | Reach::StartedOrJoined)
+    }
+
+    /// Whether an option reaches it. The value of any other option says nothing about it.
+    pub fn takes_option(&self, name: &str, is_joined: bool) -> bool {
+        let is_started_with = || !is_joined && self.options_at_start.contains(&name);
+        self.is_embedded() || self.options_of_requests.contains(&name) || is_started_with()
     }
 
     /// Whether dwell can use a server of it that runs already.

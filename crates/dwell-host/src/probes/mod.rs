@@ -120,7 +120,8 @@ const PROBES: [ProbeSpec; 15] = [
     ProbeSpec {
         name: "preload",
         kind: ProbeKind::Facility,
-        tried: "`libdwell_preload.so` beside `dwell` is loaded into `/bin/cat`, which has to show it among its mappings",
+        tried: "`libdwell_preload.so` beside `dwell` or in `../lib/dwell` is loaded into `/bin/cat`, which has to show it \
+                among its mappings",
         enables: "unmodified programs",
         otherwise: "`cargo build --release -p dwell-preload`, or put the library beside the program",
         attempt: programs::preload,

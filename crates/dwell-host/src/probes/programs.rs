@@ -25,6 +25,8 @@ fn load(library: &Path) -> Outcome {
         Ok(output) => output,
         Err(error) => return Outcome::fails(format!("starting {program} failed with {error}")),
     };
+    // The kernel shows paths without links in them.
+    let library = library.canonicalize().unwrap_or_else(|_| library.to_owned());
     let name = library.file_name().unwrap_or_default().to_string_lossy();
     let is_mapped = String::from_utf8_lossy(&output.stdout).contains(name.as_ref());
     match output.status.success() && is_mapped {

@@ -96,7 +96,7 @@ pub fn export(
     let mut folder = Folder::create(&request.target)?;
     for run in &dataset.runs {
         on_run(run);
-        copy_run(run, request.with_raw, &mut folder)?;
+        copy_run(run, request, &mut folder)?;
     }
     dataset.write_pages(&mut folder)?;
     let (files, size_bytes) = folder.seal()?;
@@ -174,9 +174,9 @@ fn place_of(run: &RunResults) -> String {
 }
 
 /// Copies a run that is what its manifest says; anything else stops the export.
-fn copy_run(run: &RunResults, with_raw: bool, folder: &mut Folder) -> Result<(), ReportError> {
+fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> Result<(), ReportError> {
     let damaged = |problem: String| ReportError::DamagedRun { problem, run: run.path.clone() };
-    let report = match verify(&run.path) {
+    let report = match verify(&run.path, &request.tables) {
         Ok(report) => report,
         Err(StoreError::File(FileError::NotFound { .. })) => return Err(damaged("it has no manifest".to_owned())),
         Err(error) => return Err(error.into()),
@@ -198,7 +198,7 @@ fn copy_run(run: &RunResults, with_raw: bool, folder: &mut Folder) -> Result<(),
         return Err(ReportError::SameName { name: place, run: run.path.clone() });
     }
     let manifest = Manifest::read(&run.path)?;
-    for file in manifest.files.iter().filter(|file| with_raw || !file.path.starts_with("raw/")) {
+    for file in manifest.files.iter().filter(|file| request.with_raw || !file.path.starts_with("raw/")) {
         folder.copy(&run.path.join(&file.path), &format!("{place}/{}", file.path))?;
     }
     seal_copy(&manifest, &folder.path(&place)).and_then(|changed| match changed {
