@@ -9,7 +9,7 @@ use crate::lives::{ByteRange, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::{FinishedLife, LifeTally};
-use crate::reader::{Access, BlockLife};
+use crate::reader::{Access, BlockLife, Manner};
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{KNOWN_TYPES, known_index};
 use crate::sampling::SamplerTally;
@@ -100,8 +100,12 @@ impl Gatherer {
         regions ^ self.lives.read_ahead(accesses.iter().map(|access| access.address))
     }
 
-    /// Takes a row.
+    /// Takes a row. Setting memory to one value keeps nothing that anybody will read: it begins no life, is no write and
+    /// belongs to no working set.
     pub(crate) fn push(&mut self, access: &Access) {
+        if access.manner == Manner::Clear {
+            return;
+        }
         let type_index = known_index(access.region_type);
         let position = self.region(access, type_index);
         self.regions[position].count(access);
@@ -118,8 +122,9 @@ impl Gatherer {
             self.touch_kv(position, range, step);
         } else {
             let window = step.map_or(0, |step| step.number);
-            let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window };
-            self.follow(access.op_type, range, visit, step.map(|step| (step, type_index)));
+            let is_concluded = access.is_concluded_store();
+            let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window, is_concluded };
+            self.follow(access, visit, step.map(|step| (step, type_index)));
         }
     }
 
@@ -140,11 +145,13 @@ impl Gatherer {
         }
     }
 
-    fn follow(&mut self, op_type: OpType, range: ByteRange, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
-        let is_store = op_type == OpType::Store;
-        let steps = &mut self.steps;
-        let mut sink = Sink { regions: &mut self.regions, region: visit.region, is_store, steps, counted_in };
-        match op_type {
+    fn follow(&mut self, access: &Access, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
+        let range = (access.address, access.end());
+        let is_store_seen = access.op_type == OpType::Store && !visit.is_concluded;
+        let counts_unseen_stores = access.basis != Basis::Sampled;
+        let (regions, region, steps) = (&mut self.regions, visit.region, &mut self.steps);
+        let mut sink = Sink { regions, region, is_store_seen, counts_unseen_stores, steps, counted_in };
+        match access.op_type {
             OpType::Load => self.lives.load(range, visit, &mut sink),
             OpType::Store => self.lives.store(range, visit, &mut sink),
         }
@@ -191,7 +198,9 @@ impl Gatherer {
 struct Sink<'a> {
     regions: &'a mut [Region],
     region: u32,
-    is_store: bool,
+    is_store_seen: bool,
+    /// Of samples nobody can tell how many stores came before the first that was seen.
+    counts_unseen_stores: bool,
     steps: &'a mut StepWindows,
     /// Step and place of the region type.
     counted_in: Option<(KnownStep, usize)>,
@@ -206,17 +215,21 @@ impl Sink<'_> {
 impl LifeSink for Sink<'_> {
     fn life_ended(&mut self, life: &Life, bytes: ByteRange) {
         add_life(self.regions, life, bytes, false);
+        // What was there before came there by a store that nobody saw.
+        if life.is_inferred && self.counts_unseen_stores {
+            self.regions[life.region as usize].footprint.store(bytes);
+        }
         // A rewrite by the region that rewrote the bytes before adds nothing to what is known of them.
-        if !(life.is_rewrite && life.region == self.region) {
+        if self.is_store_seen && !(life.is_rewrite && life.region == self.region) {
             self.region().footprint.store(bytes);
         }
     }
 
     fn touched_first(&mut self, bytes: ByteRange) {
-        let is_store = self.is_store;
+        let is_store_seen = self.is_store_seen;
         let footprint = &mut self.region().footprint;
         footprint.touch(bytes);
-        if is_store {
+        if is_store_seen {
             footprint.store(bytes);
         }
     }

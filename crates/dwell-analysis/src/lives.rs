@@ -56,7 +56,7 @@ pub struct Life {
     pub last_region: u32,
     /// Steps that touched the bytes, in this life and in those before.
     pub steps: TouchedSteps,
-    /// No store was seen: the life began before the trace did.
+    /// No store was seen: the life began before the trace did, or with a store that was concluded.
     pub is_inferred: bool,
     /// The store was at least the second of these bytes by the same region. May be false though it was.
     pub is_rewrite: bool,
@@ -73,7 +73,7 @@ impl Life {
 
     /// The life that a store begins. A step that touched the bytes before has not forgotten them.
     fn stored(visit: Visit, is_rewrite: bool, steps: TouchedSteps) -> Self {
-        Self { loads: 0, is_inferred: false, is_rewrite, steps, ..Self::loaded_first(visit) }
+        Self { loads: 0, is_inferred: visit.is_concluded, is_rewrite, steps, ..Self::loaded_first(visit) }
     }
 
     fn loaded_first(visit: Visit) -> Self {
@@ -122,6 +122,8 @@ pub struct Visit {
     pub region: u32,
     /// Number of the step that the access is in, as [`TouchedSteps`] numbers them; 0 outside of any step.
     pub window: u32,
+    /// It is a store that nobody saw.
+    pub is_concluded: bool,
 }
 
 /// Hears what happens to bytes. An access is told about in pieces, by address: one for each history that its bytes had.

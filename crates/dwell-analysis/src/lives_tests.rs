@@ -131,7 +131,7 @@ proptest! {
         let (mut heard, mut heard_by_byte) = (Heard::default(), Heard::default());
         for (is_store, start, size, now_ns, region, window) in operations {
             let range = (start, start + size);
-            let visit = Visit { now_ns, region, window };
+            let visit = Visit { now_ns, region, window, is_concluded: false };
             if is_store {
                 map.store(range, visit, &mut heard);
             } else {
@@ -156,7 +156,7 @@ proptest! {
         let mut whole = LifeMap::default();
         let mut parts = [LifeMap::default(), LifeMap::default()];
         for (is_store, start, size, now_ns, region, window) in operations {
-            let (end, visit) = (start + size, Visit { now_ns, region, window });
+            let (end, visit) = (start + size, Visit { now_ns, region, window, is_concluded: false });
             let follow = |map: &mut LifeMap, range: ByteRange| match is_store {
                 true => map.store(range, visit, &mut ()),
                 false => map.load(range, visit, &mut ()),
@@ -174,7 +174,7 @@ proptest! {
 }
 
 fn at(now_ns: u64) -> Visit {
-    Visit { now_ns, region: 0, window: 0 }
+    Visit { now_ns, ..Visit::default() }
 }
 
 #[test]
@@ -227,7 +227,7 @@ impl LifeSink for OpenBytes {
 #[test]
 fn a_second_store_by_the_same_region_is_a_rewrite() {
     let mut map = LifeMap::default();
-    let by = |region, now_ns| Visit { now_ns, region, window: 0 };
+    let by = |region, now_ns| Visit { now_ns, region, ..Visit::default() };
     let is_rewrite = |map: &LifeMap| map.segments().map(|segment| segment.life.is_rewrite).collect::<Vec<_>>();
     map.store((0, 8), by(1, 1), &mut ());
     assert_eq!(is_rewrite(&map), [false]);

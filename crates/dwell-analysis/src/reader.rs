@@ -4,6 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::ScalarBuffer;
 use dwell_events::OpType;
 use dwell_events::schema::kv_block_lifecycle::BeginCause;
+use dwell_events::schema::trace::{CLEAR_SYMBOL, FILE_READ_SYMBOL, MAPPED_SYMBOL};
 
 use crate::columns::{Numbers, required, texts};
 use crate::region_type::{RegionTypeNames, TypeIndex};
@@ -27,7 +28,7 @@ impl Options {
     pub fn trace_columns(&self) -> Vec<&'static str> {
         let mut columns = [&NEEDED_COLUMNS[..], &["period", "source"]].concat();
         if self.definitions == Definitions::Dwell {
-            columns.extend(["size_bytes", "step"]);
+            columns.extend(["size_bytes", "step", "symbol"]);
             if self.row_order == RowOrder::Any {
                 columns.push("sample_id");
             }
@@ -49,9 +50,36 @@ pub(crate) struct Access {
     pub(crate) basis: Basis,
     /// Accesses that the row stands for; 0 if that is not known.
     pub(crate) period: u32,
+    /// What the function that made it says of it.
+    pub(crate) manner: Manner,
+}
+
+/// What the function that made an access says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Ordinary,
+    /// Memory was set to one value.
+    Clear,
+    /// A store that was concluded, not seen.
+    Concluded,
+}
+
+impl Manner {
+    fn of(symbol: Option<&str>) -> Self {
+        match symbol {
+            Some(CLEAR_SYMBOL) => Manner::Clear,
+            Some(MAPPED_SYMBOL | FILE_READ_SYMBOL) => Manner::Concluded,
+            _ => Manner::Ordinary,
+        }
+    }
 }
 
 impl Access {
+    /// Whether it is a store that nobody saw. Samples are of functions that were seen running, whatever their names.
+    pub(crate) fn is_concluded_store(&self) -> bool {
+        self.manner == Manner::Concluded && self.op_type == OpType::Store && self.basis == Basis::Exact
+    }
+
     /// One past the last byte. The last byte of the 64-bit space cannot be named this way; no memory is there.
     pub(crate) fn end(&self) -> u64 {
         self.address.saturating_add(self.size_bytes)
@@ -71,6 +99,7 @@ pub(crate) struct TraceBatch {
     steps: Option<Numbers>,
     periods: Option<ScalarBuffer<u64>>,
     is_page_granular: Option<Vec<bool>>,
+    manners: Option<Vec<Manner>>,
 }
 
 impl TraceBatch {
@@ -96,6 +125,10 @@ impl TraceBatch {
                 .column_by_name("source")
                 .map(|array| texts(array, "source", |name| Ok(name == Some(PAGE_SOURCE))))
                 .transpose()?,
+            // A column of that name that is no text comes from elsewhere, and names no function that is known here.
+            manners: batch
+                .column_by_name("symbol")
+                .and_then(|array| texts(array, "symbol", |name| Ok(Manner::of(name))).ok()),
         })
     }
 
@@ -116,6 +149,7 @@ impl TraceBatch {
             op_type: self.op_types[row],
             basis: self.basis(row),
             period: self.periods.as_ref().map_or(0, |periods| u32::try_from(periods[row]).unwrap_or(u32::MAX)),
+            manner: self.manners.as_ref().map_or(Manner::Ordinary, |manners| manners[row]),
         }
     }
 

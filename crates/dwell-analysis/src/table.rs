@@ -88,6 +88,29 @@ pub struct MetricsReport {
 }
 
 impl MetricsReport {
+    /// The retention that 99 % of all lives do not exceed, weighted by bytes, whatever memory they are in. By the
+    /// definitions of mrm-trace it is the mean over region types.
+    pub fn retention_p99_s(&self) -> Option<f64> {
+        match self.definitions {
+            Definitions::Dwell => self.totals.retention_p99_s(),
+            Definitions::MrmTrace => self.mean_over_types(|row| row.retention.p99_s),
+        }
+    }
+
+    /// The share of all stored bytes that were stored once. By the definitions of mrm-trace it is the mean over region
+    /// types.
+    pub fn write_once_ratio(&self) -> Option<f64> {
+        match self.definitions {
+            Definitions::Dwell => self.totals.write_once_ratio(),
+            Definitions::MrmTrace => self.mean_over_types(|row| row.write_once.ratio),
+        }
+    }
+
+    fn mean_over_types(&self, figure: fn(&RegionTypeRow) -> Option<f64>) -> Option<f64> {
+        let figures: Vec<f64> = self.region_types.iter().filter_map(figure).collect();
+        (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+    }
+
     /// `metrics.csv`: one line per region type. A field is empty where there is no figure.
     pub fn metrics_csv(&self) -> String {
         self.metrics_csv_of(&Metric::ALL)

@@ -65,7 +65,8 @@ impl Tallied {
 
     pub(crate) fn write_once(&self, samples: &SamplerTally) -> WriteOnce {
         if !self.is_sampled(samples) {
-            return self.stored.figures(self.basis);
+            let basis = if self.lives.has_unseen_stores() { Basis::Inferred } else { self.basis };
+            return self.stored.figures(basis);
         }
         let basis = self.basis.max(Basis::Sampled);
         match samples.sampler() {
@@ -140,6 +141,30 @@ impl Totals {
         let row =
             |totals| RegionTypeRow::of(&OfType { totals, samples: &self.samples, thresholds, window_s: self.window_s });
         self.types.iter().map(row).collect()
+    }
+
+    /// The retention that 99 % of all lives do not exceed, weighted by bytes, whatever memory they are in; none if lives were
+    /// followed along samples.
+    pub(crate) fn retention_p99_s(&self) -> Option<f64> {
+        self.whole()?.lives.figures(Basis::Exact).p99_s
+    }
+
+    /// The share of all stored bytes that were stored once; none if they were followed along samples.
+    pub(crate) fn write_once_ratio(&self) -> Option<f64> {
+        self.whole()?.stored.figures(Basis::Exact).ratio
+    }
+
+    /// All types together.
+    fn whole(&self) -> Option<Tallied> {
+        let mut whole = Tallied::default();
+        for of_type in &self.types {
+            if of_type.tallied.is_sampled(&self.samples) {
+                return None;
+            }
+            whole.merge(&of_type.tallied);
+            whole.stored.add(of_type.tallied.stored);
+        }
+        Some(whole)
     }
 
     /// The lives of the types whose retention is exact.

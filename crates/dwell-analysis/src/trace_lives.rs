@@ -5,7 +5,7 @@ use dwell_events::OpType;
 
 use crate::AnalysisError;
 use crate::lives::{LifeMap, LifeSink, Visit};
-use crate::reader::TraceBatch;
+use crate::reader::{Manner, TraceBatch};
 use crate::region_type::RegionTypeNames;
 use crate::step_windows::StepNumbers;
 
@@ -30,9 +30,14 @@ impl<S: LifeSink> TraceLives<S> {
         let batch = TraceBatch::new(batch, &mut self.names)?;
         for row in 0..batch.rows() {
             let access = batch.access(row);
+            if access.manner == Manner::Clear {
+                continue;
+            }
             let region = u32::try_from(access.region_id).unwrap_or(u32::MAX - 1);
             let step = self.steps.enter(access.address, access.step);
-            let visit = Visit { now_ns: access.timestamp_ns, region, window: step.map_or(0, |step| step.number) };
+            let window = step.map_or(0, |step| step.number);
+            let is_concluded = access.is_concluded_store();
+            let visit = Visit { now_ns: access.timestamp_ns, region, window, is_concluded };
             let range = (access.address, access.end());
             match access.op_type {
                 OpType::Load => self.lives.load(range, visit, &mut self.sink),

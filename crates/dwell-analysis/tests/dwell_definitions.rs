@@ -2,11 +2,11 @@
 
 mod support;
 
-use dwell_analysis::{Basis, Options, RowOrder, SuitabilityClass, SuitabilityThresholds};
+use dwell_analysis::{Basis, MetricsReport, Options, RowOrder, SuitabilityClass, SuitabilityThresholds};
 use dwell_events::RegionType;
 use dwell_events::schema::kv_block_lifecycle::{BeginCause, KvBlockRow as KvBlock};
-use dwell_events::schema::trace::TraceRow;
-use support::{BLOCK, ROW, S, analyse, dwell, load, of_type, store};
+use dwell_events::schema::trace::{CLEAR_SYMBOL, FILE_READ_SYMBOL, MAPPED_SYMBOL, TraceRow};
+use support::{BLOCK, ROW, S, analyse, dwell, load, mrm_trace, of_type, store};
 
 #[test]
 fn a_life_goes_from_a_store_to_the_last_load_before_the_next_store() {
@@ -87,6 +87,63 @@ fn the_write_once_ratio_is_the_share_of_stored_bytes_that_were_stored_once() {
     let write_once = of_type(&dwell(&rows), "activation").write_once.clone();
     assert_eq!((write_once.stored_bytes, write_once.stored_once_bytes), (Some(10), Some(8)));
     assert_eq!(write_once.ratio, Some(0.8));
+}
+
+#[test]
+fn a_store_that_was_concluded_begins_an_inferred_life_and_is_no_seen_write() {
+    for symbol in [MAPPED_SYMBOL, FILE_READ_SYMBOL] {
+        let weight = |row| TraceRow { region_type: RegionType::Weight, region_id: 1, ..row };
+        let rows = [weight(TraceRow { symbol, ..store(0, 0x1000, 8) }), weight(load(3 * S, 0x1000, 8))];
+        let report = dwell(&rows);
+        let row = of_type(&report, "weight");
+        assert_eq!((row.retention.p50_s, row.retention.inferred_share), (Some(3.0), Some(1.0)));
+        assert_eq!((row.retention.basis, row.write_once.basis), (Basis::Inferred, Basis::Inferred));
+        assert_eq!((row.write_once.ratio, row.write_once.stored_bytes), (Some(1.0), Some(8)));
+        assert_eq!((row.read_frequency.basis, row.working_set.basis), (Basis::Exact, Basis::Exact));
+    }
+}
+
+#[test]
+fn what_is_read_before_it_is_stored_was_stored_before() {
+    let rows = [load(0, 0x1000, 8), store(S, 0x1000, 8), load(2 * S, 0x1000, 8)];
+    let report = dwell(&rows);
+    let row = of_type(&report, "activation");
+    assert_eq!((row.retention.inferred_share, row.retention.basis), (Some(0.5), Basis::Inferred));
+    assert_eq!((row.write_once.ratio, row.write_once.basis), (Some(0.0), Basis::Inferred));
+    assert_eq!((row.write_once.stored_bytes, row.write_once.stored_once_bytes), (Some(8), Some(0)));
+}
+
+#[test]
+fn figures_of_the_whole_run_weigh_lives_by_bytes_not_by_type() {
+    let weight = |row| TraceRow { region_type: RegionType::Weight, region_id: 1, ..row };
+    let rows = [
+        store(0, 0x1000, 1),
+        weight(store(0, 0x2000, 999)),
+        weight(load(2 * S, 0x2000, 999)),
+        load(100 * S, 0x1000, 1),
+        store(101 * S, 0x1000, 1),
+    ];
+    let report = dwell(&rows);
+    assert_eq!((report.retention_p99_s(), report.write_once_ratio()), (Some(2.0), Some(0.999)));
+    let by_type = mrm_trace(&rows);
+    let p99s: Vec<f64> = by_type.region_types.iter().filter_map(|row| row.retention.p99_s).collect();
+    assert_eq!(by_type.retention_p99_s(), Some(p99s.iter().sum::<f64>() / 2.0));
+}
+
+#[test]
+fn a_clear_is_no_write() {
+    let clear = TraceRow { symbol: CLEAR_SYMBOL, ..store(0, 0x1000, 16) };
+    let rows = [clear, store(S, 0x1000, 8), load(3 * S, 0x1000, 8)];
+    let report = dwell(&rows);
+    let activation = of_type(&report, "activation");
+    assert_eq!(activation.write_once.ratio, Some(1.0));
+    assert_eq!((activation.retention.life_bytes, activation.retention.max_s), (Some(8), Some(2.0)));
+    assert_eq!(activation.read_frequency.stores, 1);
+    assert_eq!(activation.working_set.distinct_bytes, 8);
+    let without_clear = |report: MetricsReport| of_type(&report, "activation").clone();
+    assert_eq!(without_clear(report), without_clear(dwell(&rows[1..])));
+    let counted = mrm_trace(&rows);
+    assert_ne!(counted, mrm_trace(&rows[1..]), "mrm-trace's own code would count the row");
 }
 
 #[test]

@@ -55,9 +55,9 @@ pub enum BuildError {
         run: PathBuf,
     },
 
-    /// The run needs no recovery.
-    #[error("this run is complete: {run:?}")]
-    AlreadyComplete {
+    /// The run has its tables.
+    #[error("this run is built already: {run:?}")]
+    AlreadyBuilt {
         /// The run.
         run: PathBuf,
     },
@@ -127,7 +127,10 @@ impl Hint for BuildError {
             },
             BuildError::StillRecording { .. } => vec!["wait for it to end, or end that process first".to_owned()],
             BuildError::NotFinished { run } => vec![format!("finish it with `dwell recover '{}'`", run.display())],
-            BuildError::AlreadyComplete { run } => vec![format!("check it with `dwell verify '{}'`", run.display())],
+            BuildError::AlreadyBuilt { run } => vec![
+                format!("check it with `dwell verify '{}'`", run.display()),
+                "to build its tables again from raw/, remove its manifest.json first".to_owned(),
+            ],
             BuildError::NothingRecorded { .. } => {
                 vec!["it was ended before anything was recorded; run it again under another name".to_owned()]
             }

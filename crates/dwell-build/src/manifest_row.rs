@@ -1,6 +1,6 @@
 //! The row of a run in `results/manifest.csv`.
 
-use dwell_analysis::{MetricsReport, RegionTypeRow};
+use dwell_analysis::MetricsReport;
 use dwell_events::host::Host;
 use dwell_host::read_host;
 use dwell_metadata::{RunMetadata, RunRequest};
@@ -22,8 +22,8 @@ pub(crate) fn run_row(run: &RunDir, metadata: &RunMetadata, metrics: Option<&Met
         total_wall_s: wall_s(metadata),
         avg_tok_per_s: generation.and_then(|generation| generation.decode_tokens_per_s),
         total_output_tokens: generation.map(|generation| generation.generated_tokens),
-        retention_p99_s: mean(metrics, |row| row.retention.p99_s),
-        write_once_ratio_mean: mean(metrics, |row| row.write_once.ratio),
+        retention_p99_s: metrics.and_then(MetricsReport::retention_p99_s),
+        write_once_ratio_mean: metrics.and_then(MetricsReport::write_once_ratio),
         working_set_pages_total: metrics
             .map(|metrics| metrics.region_types.iter().map(|row| row.working_set.distinct_pages).sum()),
         has_prompt_outputs: metadata.tables.get("tokens").map(|tokens| tokens.rows > 0),
@@ -88,10 +88,4 @@ fn wall_s(metadata: &RunMetadata) -> Option<f64> {
     let phases = metadata.phases.first().zip(metadata.phases.last());
     let (begin_ns, end_ns) = phases.map(|(first, last)| (first.begin_ns, last.end_ns)).or_else(imported)?;
     Some(end_ns.saturating_sub(begin_ns) as f64 / 1e9)
-}
-
-/// The mean over the region types that have the figure, as in the manifest of mrm-trace.
-fn mean(metrics: Option<&MetricsReport>, figure: fn(&RegionTypeRow) -> Option<f64>) -> Option<f64> {
-    let figures: Vec<f64> = metrics?.region_types.iter().filter_map(figure).collect();
-    (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
 }

@@ -130,7 +130,7 @@ pub(crate) fn memory_report(
         theory: theory(&record.request, server, model.as_ref()),
         start: start(record, server),
         peak_rss_bytes: outcome.peak_rss_bytes,
-        is_traced: labelled.steps > 0,
+        traced_kv: (labelled.steps > 0).then_some(labelled.kv_accesses),
     })
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn run_metadata(
         processes: labelled.processes.clone(),
         graphs: labelled.graphs,
         graph_computations: labelled.steps,
+        kv_accesses: is_traced(record, labelled).then_some(labelled.kv_accesses),
         failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),
         ..RunMetadata::of_request(request)
     }

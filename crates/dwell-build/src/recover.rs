@@ -25,7 +25,7 @@ pub fn recover_run(
     let marker = run.marker()?;
     let state = marker.as_ref().map_or(RunState::Recording, |marker| marker.state);
     if state.is_final() && run.manifest_json().is_file() {
-        return Err(BuildError::AlreadyComplete { run: path.to_owned() });
+        return Err(BuildError::AlreadyBuilt { run: path.to_owned() });
     }
     if !run.raw().join(RunRecord::FILE_NAME).is_file() {
         return Err(BuildError::NothingRecorded { run: path.to_owned() });

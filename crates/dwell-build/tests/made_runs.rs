@@ -260,7 +260,7 @@ fn a_run_whose_observer_was_killed_is_recovered_with_what_the_ring_holds() {
     run.assert_holds(6);
     run.assert_sealed();
     let again = run.recover().err().unwrap();
-    assert!(matches!(again, BuildError::AlreadyComplete { .. }), "{again}");
+    assert!(matches!(again, BuildError::AlreadyBuilt { .. }), "{again}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! An independent witness: every byte of weights, KV cache and activations that valgrind saw a computation load or store
-//! is in the trace, and nothing else is.
+//! is in the trace, and nothing else is. Between computations it is the same with what the runtime does to these bytes:
+//! writing inputs, reading results, clearing the KV cache.
 //!
 //! `valgrind --tool=lackey --trace-mem=yes` prints every access of the worker. The recorder stores to two counters right
 //! before and right after each computation; their addresses are in the ring's header, so the accesses in between can be
@@ -21,6 +22,7 @@ use arrow_array::types::{UInt16Type, UInt64Type};
 use common::{Run, Workplace, skip, text_of};
 use dwell_events::engine::EngineEvent;
 use dwell_events::schema::Table;
+use dwell_events::schema::trace::CLEAR_SYMBOL;
 use dwell_gguf::{MakeArchitecture, MakeSpec, WeightType};
 use dwell_records::{Graph, Kind};
 use dwell_ring::Consumer;
@@ -77,12 +79,32 @@ impl ByteSet {
 struct Touched {
     loads: ByteSet,
     stores: ByteSet,
+    /// Bytes that instructions loaded, however often the same, by cache line.
+    loaded_bytes: HashMap<u64, u64>,
 }
+
+const LINE_BYTES: u64 = 64;
 
 impl Touched {
     fn extend(&mut self, other: &Touched) {
         self.loads.extend(&other.loads);
         self.stores.extend(&other.stores);
+        for (&line, &bytes) in &other.loaded_bytes {
+            *self.loaded_bytes.entry(line).or_default() += bytes;
+        }
+    }
+
+    fn load(&mut self, address: u64, size_bytes: u64) {
+        self.loads.insert(address, size_bytes);
+        *self.loaded_bytes.entry(address / LINE_BYTES).or_default() += size_bytes;
+    }
+
+    /// Bytes that instructions loaded in lines that touch these ranges, and how many such lines there are.
+    fn load_traffic_in(&self, ranges: &[(u64, u64)]) -> (u64, u64) {
+        let is_inside =
+            |line: u64| ranges.iter().any(|&(begin, end)| line * LINE_BYTES < end && begin < (line + 1) * LINE_BYTES);
+        let inside = self.loaded_bytes.iter().filter(|&(&line, _)| is_inside(line));
+        inside.fold((0, 0), |(bytes, lines), (_, &more)| (bytes + more, lines + 1))
     }
 }
 
@@ -112,20 +134,29 @@ impl Read for LazyPipe {
     }
 }
 
-/// Reads lackey's lines and keeps what happened between the stores to the two counters.
-fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
+/// What valgrind saw.
+struct Seen {
+    /// What each computation touched.
+    windows: Vec<Touched>,
+    /// What was touched before each of them, and after the one before it.
+    before: Vec<Touched>,
+    /// What was touched after the last one.
+    after: Touched,
+}
+
+/// Reads lackey's lines and cuts them at the stores to the two counters.
+fn read_lackey(fifo: &Path, raw_dir: &Path) -> Seen {
     let mut reader = BufReader::with_capacity(1 << 20, LazyPipe::open(fifo));
     let mut counters = None;
-    let mut windows: Vec<Touched> = Vec::new();
+    let (mut windows, mut before): (Vec<Touched>, Vec<Touched>) = (Vec::new(), Vec::new());
+    let mut outside = Touched::default();
     let mut is_inside = false;
     let mut lines_until_look = 0u32;
     let mut line = Vec::new();
     loop {
         line.clear();
         if reader.read_until(b'\n', &mut line).unwrap() == 0 {
-            // A header that is stored piece by piece looks like a computation that touched nothing.
-            windows.retain(|window| !window.loads.pages.is_empty());
-            return windows;
+            return without_empty(windows, before, outside);
         }
         if counters.is_none() {
             // The worker makes its ring long before its first computation; look for it now and then.
@@ -141,22 +172,37 @@ fn read_lackey(fifo: &Path, raw_dir: &Path) -> Vec<Touched> {
         let is_counter = kind != b'L' && size_bytes == 8;
         match counters {
             Some(begun) if is_counter && address == begun => {
+                before.push(std::mem::take(&mut outside));
                 windows.push(Touched::default());
                 is_inside = true;
             }
             Some(begun) if is_counter && address == begun + 8 => is_inside = false,
-            _ if is_inside => {
-                let window = windows.last_mut().unwrap();
+            _ => {
+                let touched = if is_inside { windows.last_mut().unwrap() } else { &mut outside };
                 if kind != b'S' {
-                    window.loads.insert(address, size_bytes);
+                    touched.load(address, size_bytes);
                 }
                 if kind != b'L' {
-                    window.stores.insert(address, size_bytes);
+                    touched.stores.insert(address, size_bytes);
                 }
             }
-            _ => {}
         }
     }
+}
+
+/// A header that is stored piece by piece looks like a computation that touched nothing.
+fn without_empty(windows: Vec<Touched>, before: Vec<Touched>, after: Touched) -> Seen {
+    let mut seen = Seen { windows: Vec::new(), before: Vec::new(), after };
+    let mut pending = Touched::default();
+    for (window, before) in windows.into_iter().zip(before) {
+        pending.extend(&before);
+        if !window.loads.pages.is_empty() {
+            seen.windows.push(window);
+            seen.before.push(std::mem::take(&mut pending));
+        }
+    }
+    seen.after.extend(&pending);
+    seen
 }
 
 fn ring_in(raw_dir: &Path) -> Option<Consumer> {
@@ -211,11 +257,30 @@ fn raw_records(run: &Run) -> BTreeMap<u64, (Kind, Vec<u8>)> {
     records
 }
 
-fn claimed_by_step(run: &Run) -> BTreeMap<u32, Touched> {
-    let mut claimed: BTreeMap<u32, Touched> = BTreeMap::new();
+/// What the trace says that was touched.
+#[derive(Default)]
+struct Claimed {
+    /// By the computations of each step.
+    in_graphs: BTreeMap<u32, Touched>,
+    /// Before and after them: inputs that were stored, results that were loaded.
+    around_graphs: BTreeMap<u32, Touched>,
+    /// By setting whole buffers to one value.
+    cleared: ByteSet,
+}
+
+/// What the `symbol` column calls accesses between graphs.
+const BETWEEN_GRAPHS: [&str; 2] = ["set_input", "ggml_backend_tensor_get"];
+
+fn claimed(run: &Run) -> Claimed {
+    let mut claimed = Claimed::default();
     for access in run.accesses() {
+        if access.op == CLEAR_SYMBOL {
+            claimed.cleared.insert(access.address, access.size_bytes);
+        }
         let Some(step) = access.step else { continue };
-        let touched = claimed.entry(step).or_default();
+        let is_between = BETWEEN_GRAPHS.contains(&&*access.op);
+        let by_step = if is_between { &mut claimed.around_graphs } else { &mut claimed.in_graphs };
+        let touched = by_step.entry(step).or_default();
         let set = if access.is_store { &mut touched.stores } else { &mut touched.loads };
         set.insert(access.address, access.size_bytes);
     }
@@ -258,43 +323,108 @@ fn check(name: &str, spec: MakeSpec, arguments: &[&str]) {
     let mut command = place.run_command(&model, arguments);
     let output = command.env("DWELL_WORKER_WRAPPER", wrapper).output().unwrap();
     assert!(output.status.success(), "{name}: {}", text_of(&output));
-    let windows = reader.join().unwrap();
+    let seen = reader.join().unwrap();
     let run = place.opened_run(&model);
-    compare(name, &run, &windows);
+    compare(name, &run, &seen);
 }
 
-fn compare(name: &str, run: &Run, windows: &[Touched]) {
+fn compare(name: &str, run: &Run, seen: &Seen) {
     let (steps, compute_buffers) = computations(run);
-    assert_eq!(steps.len(), windows.len(), "{name}: computations recorded and seen by valgrind");
+    assert_eq!(steps.len(), seen.windows.len(), "{name}: computations recorded and seen by valgrind");
+    let claimed = claimed(run);
+    assert!(claimed.in_graphs.len() >= 3, "{name}: a prompt and two decoded tokens at least");
+    let areas = [
+        ("weight", regions(run, "weight")),
+        ("kv_cache", regions(run, "kv_cache")),
+        ("compute", compute_buffers.clone()),
+    ];
+    let observed = in_graphs(&steps, seen);
+    compare_steps(name, &claimed.in_graphs, &observed, &areas, |area, what| area != "weight" || what == "loads");
+    print_traffic(name, &claimed.in_graphs, &observed, &areas);
+    let compute = [("compute between graphs", compute_buffers)];
+    compare_steps(name, &claimed.around_graphs, &around_graphs(&steps, seen), &compute, |_, _| true);
+    let mut stored = seen.after.stores.clone();
+    seen.before.iter().for_each(|touched| stored.extend(&touched.stores));
+    let (_, cache) = &areas[1];
+    assert!(compare_bytes(&format!("{name}: KV cache between graphs"), &claimed.cleared, &stored, cache) > 0);
+}
+
+/// What valgrind saw the computations of each step touch.
+fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
-    for (&step, window) in steps.iter().zip(windows) {
+    for (&step, window) in steps.iter().zip(&seen.windows) {
         observed.entry(step).or_default().extend(window);
     }
-    let claimed = claimed_by_step(run);
+    observed
+}
+
+/// What it saw stored before the computations of each step, and loaded after them.
+fn around_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
+    let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
+    let after = seen.before.iter().skip(1).chain([&seen.after]);
+    for ((&step, before), after) in steps.iter().zip(&seen.before).zip(after) {
+        let touched = observed.entry(step).or_default();
+        touched.stores.extend(&before.stores);
+        touched.loads.extend(&after.loads);
+    }
+    observed
+}
+
+type Area = (&'static str, Vec<(u64, u64)>);
+
+fn compare_steps(
+    name: &str,
+    claimed: &BTreeMap<u32, Touched>,
+    observed: &BTreeMap<u32, Touched>,
+    areas: &[Area],
+    must_touch: impl Fn(&str, &str) -> bool,
+) {
     assert_eq!(claimed.keys().collect::<Vec<_>>(), observed.keys().collect::<Vec<_>>(), "{name}: steps");
-    assert!(claimed.len() >= 3, "{name}: a prompt and two decoded tokens at least");
-    let areas =
-        [("weight", regions(run, "weight")), ("kv_cache", regions(run, "kv_cache")), ("compute", compute_buffers)];
-    for (step, claimed) in &claimed {
-        for (area, ranges) in &areas {
+    for (step, claimed) in claimed {
+        for (area, ranges) in areas {
             let pairs =
                 [("loads", &claimed.loads, &observed[step].loads), ("stores", &claimed.stores, &observed[step].stores)];
             for (what, claimed, observed) in pairs {
-                let (only_claimed, only_observed, both) = claimed.compare(observed, ranges);
-                assert!(
-                    only_claimed.is_empty() && only_observed.is_empty(),
-                    "{name}: step {step}, {area} {what}: {both} bytes agree, {} claimed only (first {:x?}), {} observed \
-                     only (first {:x?}) of {ranges:x?}",
-                    only_claimed.len(),
-                    only_claimed.first(),
-                    only_observed.len(),
-                    only_observed.first(),
-                );
-                let must_touch = *area != "weight" || what == "loads";
-                assert!(both > 0 || !must_touch, "{name}: step {step}, {area} {what}: nothing to compare");
+                let subject = format!("{name}: step {step}, {area} {what}");
+                let both = compare_bytes(&subject, claimed, observed, ranges);
+                assert!(both > 0 || !must_touch(area, what), "{subject}: nothing to compare");
             }
         }
     }
+}
+
+/// Prints, for the last step, how often instructions load what an operation reads, and how much of all that they load the
+/// trace covers: what docs/collectors/tensor_ops.md states is from here.
+fn print_traffic(name: &str, claimed: &BTreeMap<u32, Touched>, observed: &BTreeMap<u32, Touched>, areas: &[Area]) {
+    let (Some(claimed), Some(observed)) = (claimed.values().last(), observed.values().last()) else { return };
+    let (mut covered_bytes, mut covered_lines) = (0, 0);
+    for (area, ranges) in areas {
+        let (bytes, lines) = observed.load_traffic_in(ranges);
+        let distinct: u64 = claimed.loads.compare(&observed.loads, ranges).2;
+        assert!(bytes >= distinct, "{name}: every byte that {area} reads was loaded at least once");
+        println!("{name}: {area}: {distinct} B read, loaded {:.1} times", bytes as f64 / distinct.max(1) as f64);
+        (covered_bytes, covered_lines) = (covered_bytes + bytes, covered_lines + lines);
+    }
+    let all_bytes: u64 = observed.loaded_bytes.values().sum();
+    println!(
+        "{name}: {:.1} % of the bytes and {:.1} % of the lines that the computation loads are in the trace",
+        covered_bytes as f64 / all_bytes as f64 * 100.0,
+        covered_lines as f64 / observed.loaded_bytes.len() as f64 * 100.0
+    );
+}
+
+/// Checks that both sets have the same bytes of the ranges, and says how many.
+fn compare_bytes(subject: &str, claimed: &ByteSet, observed: &ByteSet, ranges: &[(u64, u64)]) -> u64 {
+    let (only_claimed, only_observed, both) = claimed.compare(observed, ranges);
+    assert!(
+        only_claimed.is_empty() && only_observed.is_empty(),
+        "{subject}: {both} bytes agree, {} claimed only (first {:x?}), {} observed only (first {:x?}) of {ranges:x?}",
+        only_claimed.len(),
+        only_claimed.first(),
+        only_observed.len(),
+        only_observed.first(),
+    );
+    both
 }
 
 fn tiny(weight_type: WeightType) -> MakeSpec {

@@ -17,6 +17,7 @@ mod engines;
 mod graph_node;
 mod hint;
 pub mod host;
+pub mod kv_accesses;
 pub mod kv_blocks;
 mod loss;
 mod phase;

@@ -133,6 +133,22 @@ fn spanned_bytes(ne: &[i64; MAX_DIMS], nb: &[usize; MAX_DIMS], block_bytes: usiz
     Some(bytes)
 }
 
+/// The processor's own arrangements of weights are in this machine's memory, though ggml does not call them so; their
+/// buffers have names that begin with this.
+const CPU_BUFFER_PREFIX: &str = "CPU";
+
+/// Whether the bytes of a buffer are in this machine's memory.
+///
+/// # Safety
+/// `buffer` is a live buffer of the ggml behind `api`.
+pub unsafe fn is_in_host_memory(api: &Api, buffer: *mut c_void) -> bool {
+    // SAFETY: the caller gives a live buffer.
+    unsafe {
+        (api.ggml_backend_buffer_is_host)(buffer)
+            || text((api.ggml_backend_buffer_name)(buffer)).starts_with(CPU_BUFFER_PREFIX)
+    }
+}
+
 /// A C string of ggml as text; what is not UTF-8 is replaced.
 ///
 /// # Safety

@@ -8,6 +8,8 @@
 //!                                      └─ after_node, on the same thread, after each executed node
 //! ```
 //!
+//! and others when tensors get their memory, when results are read and when buffers are cleared.
+//!
 //! What it saw becomes records (the `dwell-records` crate), which travel through a file-backed ring of fixed size (the
 //! `dwell-ring` crate). Which bytes a record means is worked out later, elsewhere, by the `dwell-label` crate.
 //!
@@ -20,6 +22,8 @@ mod plan;
 mod recorder;
 mod session;
 mod ticks;
+mod transfers;
 
 pub use recorder::{Recorder, RecorderOptions};
 pub use session::after_node;
+pub use transfers::OpenTransfer;

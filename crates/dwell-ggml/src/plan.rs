@@ -10,10 +10,6 @@ use crate::abi::{self, Api, FLAG_COMPUTE, FLAG_OUTPUT, Tensor};
 use crate::capture::Reader;
 use crate::fingerprint::node_fingerprint;
 
-/// Buffer kinds of the processor whose memory it can address although ggml does not call them host memory
-/// (rearranged weights).
-const CPU_BUFFER_PREFIX: &str = "CPU";
-
 /// Operations that do not touch memory (`ggml_op_is_empty`).
 const EMPTY_OPS: [&str; 5] = ["NONE", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE"];
 
@@ -186,13 +182,12 @@ impl Survey<'_> {
         *self.buffer_index_of.entry(buffer).or_insert_with(|| {
             // SAFETY: a buffer of a live tensor.
             self.buffers.push(unsafe {
-                let name = abi::text((self.api.ggml_backend_buffer_name)(buffer));
                 Buffer {
                     base: (self.api.ggml_backend_buffer_get_base)(buffer) as u64,
                     size_bytes: (self.api.ggml_backend_buffer_get_size)(buffer) as u64,
                     usage: (self.api.ggml_backend_buffer_get_usage)(buffer) as u8,
-                    is_host: (self.api.ggml_backend_buffer_is_host)(buffer) || name.starts_with(CPU_BUFFER_PREFIX),
-                    name,
+                    is_host: abi::is_in_host_memory(self.api, buffer),
+                    name: abi::text((self.api.ggml_backend_buffer_name)(buffer)),
                 }
             });
             (self.buffers.len() - 1) as u32

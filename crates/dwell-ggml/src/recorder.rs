@@ -16,7 +16,10 @@ use crate::fingerprint::fingerprint;
 use crate::plan::{Plan, plan_graph};
 use crate::session;
 use crate::ticks::{Moment, TickSource};
+use crate::transfers::{self, PlacedTensors};
 
+/// ggml's usage of buffers that hold anything (`GGML_BACKEND_BUFFER_USAGE_ANY`), such as a KV cache.
+const USAGE_ANY: i32 = 0;
 /// ggml's usage of buffers that hold weights (`GGML_BACKEND_BUFFER_USAGE_WEIGHTS`).
 const USAGE_WEIGHTS: i32 = 1;
 
@@ -44,6 +47,7 @@ pub struct Recorder {
     is_active: AtomicBool,
     is_layout_checked: AtomicBool,
     plans: Mutex<Plans>,
+    placed: Mutex<PlacedTensors>,
     sender: Arc<RecordSender>,
 }
 
@@ -79,6 +83,7 @@ impl Recorder {
             is_active: AtomicBool::new(true),
             is_layout_checked: AtomicBool::new(false),
             plans: Mutex::default(),
+            placed: Mutex::default(),
             sender: options.sender,
         };
         recorder.send(Kind::Hello, &hello.encode());
@@ -129,21 +134,25 @@ impl Recorder {
         }
     }
 
-    /// To be called when a tensor got its memory; only weights are recorded.
+    /// To be called when a tensor got its memory. Weights are recorded, and those of a KV cache are remembered.
     ///
     /// # Safety
     /// `tensor` is a live tensor with data, and `buffer` is the buffer that holds it.
     pub unsafe fn tensor_placed(&self, tensor: *const Tensor, buffer: *mut c_void, placement: Placement) {
         // SAFETY: the caller gives a live tensor and buffer.
         unsafe {
-            if !self.is_active()
-                || buffer.is_null()
-                || (self.api.ggml_backend_buffer_get_usage)(buffer) != USAGE_WEIGHTS
-            {
+            if !self.is_active() || buffer.is_null() {
                 return;
             }
-            if abi::check_tensor(&self.api, tensor).is_err() {
-                return; // The first graph refuses with a reason.
+            let usage = (self.api.ggml_backend_buffer_get_usage)(buffer);
+            let is_kept = usage == USAGE_WEIGHTS || (usage == USAGE_ANY && placement == Placement::Mapped);
+            // Of another layout the first graph refuses with a reason.
+            if !is_kept || abi::check_tensor(&self.api, tensor).is_err() {
+                return;
+            }
+            if usage == USAGE_ANY {
+                let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+                return placed.add(&self.api, tensor, buffer);
             }
             let record = WeightPlaced {
                 placement,
@@ -153,6 +162,37 @@ impl Recorder {
                 buffer: abi::text((self.api.ggml_backend_buffer_name)(buffer)),
             };
             self.send(Kind::WeightPlaced, &record.encode());
+        }
+    }
+
+    /// To be called when the program has copied bytes out of a tensor.
+    ///
+    /// # Safety
+    /// `tensor` is a live tensor.
+    pub unsafe fn tensor_read(&self, tensor: *const Tensor, offset: usize, size: usize) {
+        // SAFETY: the caller gives a live tensor, whose layout is checked first.
+        unsafe {
+            if !self.is_active() || abi::check_tensor(&self.api, tensor).is_err() {
+                return;
+            }
+            if let Some(record) = transfers::read(&self.api, tensor, offset, size) {
+                self.send(Kind::Transferred, &record.encode());
+            }
+        }
+    }
+
+    /// To be called when the program has set all bytes of a buffer to one value.
+    ///
+    /// # Safety
+    /// `buffer` is a live buffer.
+    pub unsafe fn buffer_cleared(&self, buffer: *mut c_void) {
+        if !self.is_active() || buffer.is_null() {
+            return;
+        }
+        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller gives a live buffer.
+        for record in unsafe { placed.cleared(&self.api, buffer) } {
+            self.send(Kind::Transferred, &record.encode());
         }
     }
 

@@ -107,6 +107,12 @@ pub fn after_node() {
     });
 }
 
+/// Number of this thread, as the kernel counts them.
+pub(crate) fn current_thread() -> u32 {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::gettid() as u32 }
+}
+
 impl Session {
     fn begin(&mut self, plan: Arc<Plan>, source: TickSource) {
         self.next_after = 0;
@@ -178,8 +184,7 @@ impl Session {
         self.payload.clear();
         let parts = StepParts {
             graph: plan.graph_id,
-            // SAFETY: gettid has no preconditions.
-            thread: unsafe { libc::gettid() } as u32,
+            thread: current_thread(),
             begin_ns: self.begin.ns,
             end_ns: end.ns,
             status,

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dwell_ggml::abi::FLAG_OUTPUT;
-use dwell_ggml::{Recorder, RecorderOptions, after_node};
+use dwell_ggml::{OpenTransfer, Recorder, RecorderOptions, after_node};
 use dwell_records::{
-    CaptureForm, Graph, Hello, IndexRuns, Kind, NONE, Placement, Refusal, Resolution, Step, VisibleCells, WeightPlaced,
-    split_frame,
+    CaptureForm, Graph, Hello, IndexRuns, Kind, NONE, Placement, Refusal, Resolution, Step, Transfer, Transferred,
+    VisibleCells, WeightPlaced, split_frame,
 };
 use dwell_ring::{Consumer, RecordSender, file_name};
 use made_up_ggml::{Buffer, MadeUpGraph, Memory, api, api_with_another_layout};
@@ -200,6 +200,58 @@ fn only_weights_are_reported_when_tensors_get_their_memory() {
     let placed = WeightPlaced::decode(placed).unwrap();
     assert_eq!((placed.name.as_str(), placed.size_bytes, placed.buffer.as_str()), ("blk.1.ffn_up.weight", 64, "CPU"));
     assert_eq!((placed.placement, placed.address), (Placement::Mapped, graph.address("blk.1.ffn_up.weight")));
+}
+
+#[test]
+fn what_is_read_of_a_result_is_told_with_the_tensor_that_owns_it() {
+    let mut graph = MadeUpGraph::new();
+    let result = graph.leaf("result_output", "f32", [8, 2], Memory::Compute);
+    let recording = Recording::start("read", Resolution::Op);
+    // SAFETY: the tensor lives.
+    unsafe {
+        recording.recorder.tensor_read(result, 32, 16);
+        recording.recorder.tensor_read(result, 0, 0);
+    }
+    let [read] = &recording.of_kind(Kind::Transferred)[..] else {
+        panic!("one read; nothing was read the second time")
+    };
+    let read = Transferred::decode(read).unwrap();
+    let address = graph.address("result_output");
+    assert_eq!((read.transfer, read.address, read.size_bytes), (Transfer::Read, address + 32, 16));
+    assert_eq!((read.tensor.as_str(), read.tensor_address, read.tensor_size_bytes), ("result_output", address, 64));
+    assert_eq!(read.usage, Memory::Compute as u8);
+}
+
+#[test]
+fn a_buffer_that_is_cleared_is_told_tensor_by_tensor() {
+    let mut graph = MadeUpGraph::new();
+    let keys = graph.leaf("cache_k_l0", "f32", [4, 4], Memory::Any);
+    let values = graph.leaf("cache_v_l0", "f32", [4, 4], Memory::Any);
+    let recording = Recording::start("cleared", Resolution::Op);
+    let buffer = Buffer::of(Memory::Any);
+    // SAFETY: tensors and buffer live.
+    unsafe {
+        recording.recorder.buffer_cleared(buffer);
+        recording.recorder.tensor_placed(keys, buffer, Placement::Mapped);
+        recording.recorder.tensor_placed(keys, buffer, Placement::Mapped);
+        recording.recorder.tensor_placed(values, buffer, Placement::Mapped);
+        recording.recorder.buffer_cleared(buffer);
+    }
+    let cleared = recording.of_kind(Kind::Transferred);
+    let cleared: Vec<Transferred> = cleared.iter().map(|payload| Transferred::decode(payload).unwrap()).collect();
+    let told: Vec<_> = cleared.iter().map(|record| (record.transfer, record.tensor.as_str(), record.address)).collect();
+    let expected = ["cache_k_l0", "cache_v_l0"].map(|name| (Transfer::Cleared, name, graph.address(name)));
+    assert_eq!(told, expected);
+    assert!(cleared.iter().all(|record| record.size_bytes == 64 && record.tensor_size_bytes == 64));
+}
+
+#[test]
+fn a_transfer_that_is_part_of_another_is_not_one_of_its_own() {
+    let outer = OpenTransfer::begin();
+    assert!(outer.is_some() && OpenTransfer::begin().is_none() && OpenTransfer::begin().is_none());
+    assert!(std::thread::spawn(|| OpenTransfer::begin().is_some()).join().unwrap());
+    drop(outer);
+    assert!(OpenTransfer::begin().is_some());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dwell_events::engine::EngineEvent;
 use dwell_events::server::TracedProcess;
 use dwell_events::{LossKind, Phase};
-use dwell_records::{Frame, Graph, Hello, Kind, Refusal, Step, WIRE_VERSION, WeightPlaced};
+use dwell_records::{Frame, Graph, Hello, Kind, Refusal, Step, Transferred, WIRE_VERSIONS, WeightPlaced};
 
 use crate::Labelling;
 use crate::ggml::{FileTensor, GraphLabeller, SOURCE};
@@ -92,6 +92,9 @@ impl Labeller {
             Some(Kind::WeightPlaced) => WeightPlaced::decode(frame.payload)
                 .map(|weight| graphs.weight(process, weight, frame.time_ns, labelling, out))
                 .is_ok(),
+            Some(Kind::Transferred) => Transferred::decode(frame.payload)
+                .map(|transferred| graphs.transferred(process, transferred, frame.time_ns, labelling, out))
+                .is_ok(),
             Some(Kind::Engine) => {
                 serde_json::from_slice(frame.payload).map(|event| self.engine(event, frame.time_ns, out)).is_ok()
             }
@@ -103,11 +106,13 @@ impl Labeller {
     }
 
     fn hello(&mut self, process: u8, hello: Hello) {
-        if hello.wire_version != WIRE_VERSION {
-            let found = hello.wire_version;
-            let reason = format!("the records have version {found}, and this reader knows version {WIRE_VERSION}");
+        if !WIRE_VERSIONS.contains(&hello.wire_version) {
+            let (found, known) = (hello.wire_version, WIRE_VERSIONS);
+            let (first, last) = (known.start(), known.end());
+            let reason = format!("the records have version {found}, and this reader knows versions {first} to {last}");
             self.refuse(process, reason);
         }
+        self.graphs.begins(process, hello.wire_version);
         if let Some(fork) = hello.fork
             && let Some(parent) = self.processes.iter().rfind(|known| known.pid == fork.parent_pid)
         {
@@ -144,6 +149,7 @@ impl Labeller {
     pub fn finish(mut self, out: &mut Output) -> Labelled {
         self.processes.sort_by_key(|process| process.process);
         let (graphs, steps) = self.graphs.counts();
+        let kv_accesses = self.graphs.kv_accesses();
         self.graphs.finish(out);
         let end = self.labelling.finish(out);
         let mut outcome = end.timeline.outcome;
@@ -157,6 +163,7 @@ impl Labeller {
             hello: self.hello,
             graphs,
             steps,
+            kv_accesses,
             processes: self.processes,
         }
     }

@@ -1,7 +1,7 @@
 //! Records of a process, moved to where the tables of the run have them.
 
 use dwell_events::address_space::address_in_run;
-use dwell_records::{Graph, WeightPlaced};
+use dwell_records::{Graph, Transferred, WeightPlaced};
 
 /// Moves everything in a graph.
 pub(crate) fn move_graph(process: u8, graph: &mut Graph) {
@@ -16,4 +16,10 @@ pub(crate) fn move_graph(process: u8, graph: &mut Graph) {
 /// Moves a weight.
 pub(crate) fn move_weight(process: u8, weight: &mut WeightPlaced) {
     weight.address = address_in_run(process, weight.address);
+}
+
+/// Moves bytes that were touched between graphs.
+pub(crate) fn move_transfer(process: u8, transferred: &mut Transferred) {
+    transferred.address = address_in_run(process, transferred.address);
+    transferred.tensor_address = address_in_run(process, transferred.tensor_address);
 }

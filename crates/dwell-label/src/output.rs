@@ -1,6 +1,7 @@
 //! Where rows go, and what is known at the end besides them.
 
 use dwell_events::engine::{LoadedModel, StopReason};
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
@@ -86,6 +87,8 @@ pub struct Labelled {
     pub graphs: u64,
     /// Computations of them.
     pub steps: u64,
+    /// What was loaded and stored of the KV cache.
+    pub kv_accesses: KvAccesses,
     /// Processes into which the recorder was loaded, by their numbers.
     pub processes: Vec<TracedProcess>,
 }

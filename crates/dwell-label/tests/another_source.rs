@@ -112,7 +112,7 @@ fn samples_get_phase_step_token_and_region() {
         (Phase::Generation, None, None, None),
         (Phase::Generation, Some(0), None, Some(2)),
         (Phase::Generation, Some(0), None, Some(2)),
-        (Phase::Generation, Some(1), Some(2), Some(3)),
+        (Phase::Generation, Some(1), Some(3), Some(3)),
     ];
     assert_eq!(found, expected);
     let labels: Vec<_> = rows.iter().map(|row| (row.region_type, row.region_id)).collect();

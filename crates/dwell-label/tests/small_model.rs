@@ -10,7 +10,7 @@ use dwell_events::schema::trace::{TraceColumns, TraceRow};
 use dwell_events::{OpType, Phase, RegionType};
 use dwell_label::{FileTensor, Labelled, Labeller, Output};
 use dwell_records::testing::{RecordBuilder, SmallModel};
-use dwell_records::{Placement, WeightPlaced};
+use dwell_records::{Placement, Transfer, Transferred, WIRE_VERSION, WeightPlaced};
 
 use OpType::{Load, Store};
 
@@ -33,8 +33,20 @@ fn token(step: u32, id: i32, position: i32, text: &str) -> Vec<u8> {
     json(&EngineEvent::Token { step, sequence: 0, position, id, text })
 }
 
+/// A tensor of the model that something is done to between graphs.
+fn transferred(model: &SmallModel, transfer: Transfer, name: &str, usage: u8, bytes: u64) -> Transferred {
+    let tensor = model.tensor(name);
+    let (address, tensor) = (tensor.address, tensor.name.clone());
+    let (size_bytes, tensor_size_bytes) = (bytes, bytes);
+    Transferred { transfer, thread: 7, address, size_bytes, tensor, tensor_address: address, tensor_size_bytes, usage }
+}
+
 /// A prompt of one token, 7, and the decoding of one more, 9.
 fn records(model: &SmallModel) -> RecordBuilder {
+    records_of_version(model, WIRE_VERSION)
+}
+
+fn records_of_version(model: &SmallModel, wire_version: u16) -> RecordBuilder {
     let table = model.tensor("token_embd.weight");
     let placed = WeightPlaced {
         placement: Placement::Mapped,
@@ -44,7 +56,7 @@ fn records(model: &SmallModel) -> RecordBuilder {
         buffer: "CPU_Mapped".to_owned(),
     };
     RecordBuilder::new()
-        .hello(1)
+        .hello_of_version(1, wire_version)
         .engine(5, &phase(Phase::WeightLoad))
         .weight(6, &placed)
         .engine(10, &phase(Phase::Generation))
@@ -85,9 +97,13 @@ fn accesses<'a>(model: &SmallModel, rows: &[TraceRow<'a>]) -> Vec<Access<'a>> {
     rows.iter().map(access).collect()
 }
 
-/// What a step that ends at this time touches.
-fn expected_step(end_ns: u64, id: u64, position: u64) -> Vec<Access<'static>> {
+/// What a step that begins and ends at these times touches.
+fn expected_step(begin_ns: u64, end_ns: u64, id: u64, position: u64) -> Vec<Access<'static>> {
     vec![
+        (begin_ns, "set_input", Store, "inp_tokens", 0, 4),
+        (begin_ns, "set_input", Store, "inp_pos", 0, 4),
+        (begin_ns, "set_input", Store, "k_idxs", 0, 8),
+        (begin_ns, "set_input", Store, "kq_mask", 0, 32),
         (end_ns - 4, "GET_ROWS", Load, "token_embd.weight", id * ROW, ROW),
         (end_ns - 4, "GET_ROWS", Load, "inp_tokens", 0, 4),
         (end_ns - 4, "GET_ROWS", Store, "embd", 0, ROW),
@@ -119,7 +135,7 @@ fn every_access_of_a_graph_is_a_row() {
         [(6, "mmap", Store, "token_embd.weight", 0, 16 * ROW), (10, "read", Store, "blk.0.attn_k.weight", 0, 4 * ROW)];
     assert_eq!(accesses(&model, loading), placed);
     assert!(loading.iter().all(|row| (row.phase, row.step) == (Some(Phase::WeightLoad), None)));
-    let expected = [expected_step(30, 7, 0), expected_step(50, 9, 1)].concat();
+    let expected = [expected_step(22, 30, 7, 0), expected_step(42, 50, 9, 1)].concat();
     assert_eq!(accesses(&model, computing), expected);
     assert!(computing.iter().all(|row| (row.source, row.period, row.thread_id) == ("tensor_ops", 1, Some(7))));
 }
@@ -131,8 +147,10 @@ fn rows_know_their_step_and_token() {
     let rows = rows(&batch);
     let moment = |row: &TraceRow<'_>| (row.phase, row.step, row.token_index, row.context_tokens);
     let generation = Some(Phase::Generation);
-    assert!(rows[2..18].iter().all(|row| moment(row) == (generation, Some(0), None, Some(1))));
-    assert!(rows[18..].iter().all(|row| moment(row) == (generation, Some(1), Some(1), Some(2))));
+    assert!(rows[2..22].iter().all(|row| moment(row) == (generation, Some(0), None, Some(1))));
+    assert!(rows[22..].iter().all(|row| moment(row) == (generation, Some(1), Some(2), Some(2))));
+    let given = out.tokens.iter().find(|token| token.token_index == 2).unwrap();
+    assert!(rows[22..].iter().all(|row| (given.begin_ns..=given.end_ns).contains(&row.timestamp_ns)));
 }
 
 #[test]
@@ -172,7 +190,7 @@ fn regions_losses_and_phases_sum_up_the_run() {
     assert_eq!((find("blk.0.attn_k.weight").origin, find("embd").region_type), ("copied", RegionType::Activation));
 
     let losses: Vec<_> = labelled.loss.iter().map(|row| (row.kind.name(), row.count, row.bytes)).collect();
-    assert_eq!(losses, [("input_upload", 2, Some(2 * 48)), ("work_buffer", 2, None)]);
+    assert_eq!(losses, [("work_buffer", 2, None)]);
     let phases: Vec<_> = labelled.phases.iter().map(|span| (span.phase, span.begin_ns, span.end_ns)).collect();
     let expected = [(Phase::WeightLoad, 5, 10), (Phase::Generation, 10, 60), (Phase::Teardown, 60, 65)];
     assert_eq!(phases, expected);
@@ -187,4 +205,45 @@ fn removed_positions_end_lives_and_free_bytes() {
     let blocks = out.blocks.finish_batch();
     let ends = blocks.column_by_name("evict_ns").unwrap().as_primitive::<Int64Type>();
     assert_eq!(ends.iter().collect::<Vec<_>>(), [Some(70), None]);
+}
+
+#[test]
+fn records_of_recorders_that_do_not_tell_of_inputs_count_them_as_unseen() {
+    let (labelled, mut out) = label(&records_of_version(&SmallModel::new(), 1));
+    let losses: Vec<_> = labelled.loss.iter().map(|row| (row.kind.name(), row.count, row.bytes)).collect();
+    assert_eq!(losses, [("input_upload", 2, Some(2 * 48)), ("work_buffer", 2, None)]);
+    let batch = out.trace.finish_batch();
+    assert!(rows(&batch).iter().all(|row| row.symbol != "set_input"));
+}
+
+#[test]
+fn what_is_read_after_a_step_belongs_to_it() {
+    let model = SmallModel::new();
+    let result = transferred(&model, Transfer::Read, "kqv_out-0", 2, ROW);
+    let (_, mut out) = label(&records(&model).transferred(70, &result));
+    let batch = out.trace.finish_batch();
+    let rows = rows(&batch);
+    let (read, stores) = rows.split_last().unwrap();
+    assert_eq!(accesses(&model, &[*read]), [(70, "ggml_backend_tensor_get", Load, "kqv_out-0", 0, ROW)]);
+    let store = stores.iter().find(|row| row.tensor == "kqv_out-0").unwrap();
+    assert_eq!((read.region_type, read.region_id), (store.region_type, store.region_id));
+    assert_eq!((read.step, read.token_index, read.thread_id), (Some(1), Some(2), Some(7)));
+}
+
+#[test]
+fn a_clear_is_a_store_in_its_phase_and_ends_the_lives_of_blocks() {
+    let model = SmallModel::new();
+    let cleared = transferred(&model, Transfer::Cleared, "cache_k_l0", 0, 8 * ROW);
+    let (labelled, mut out) = label(&records(&model).transferred(70, &cleared).engine(71, &token(2, 4, 3, "d")));
+    let batch = out.trace.finish_batch();
+    let rows = rows(&batch);
+    let last = rows.last().unwrap();
+    assert_eq!(accesses(&model, &[*last]), [(70, "ggml_backend_buffer_clear", Store, "cache_k_l0", 0, 8 * ROW)]);
+    assert_eq!((last.phase, last.step, last.region_type), (Some(Phase::Teardown), None, RegionType::KvCache));
+    let cache = labelled.regions.iter().find(|row| row.tensor == "cache_k_l0").unwrap();
+    assert_eq!(cache.bytes_written, (2 + 8) * ROW);
+    let blocks = out.blocks.finish_batch();
+    let ends = blocks.column_by_name("evict_ns").unwrap().as_primitive::<Int64Type>();
+    assert_eq!(ends.iter().collect::<Vec<_>>(), [Some(70), Some(70)]);
+    assert_eq!(out.tokens.last().and_then(|row| row.kv_bytes), Some(0));
 }

@@ -7,6 +7,7 @@ use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::{Validity, ValidityClass};
 use dwell_events::engine::{Job, LoadedModel, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, SensorSummary};
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::kv_blocks::KvBlocksReport;
 use dwell_events::server::{Api, ServerDescription, StartKind, TracedProcess};
 use dwell_events::{ClockAnchor, PhaseSpan, RequestSpan, RunKind};
@@ -97,6 +98,9 @@ pub struct RunMetadata {
     pub graphs: u64,
     /// Computations of graphs.
     pub graph_computations: u64,
+    /// What computations loaded and stored of the KV cache; only traced runs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_accesses: Option<KvAccesses>,
     /// Why the worker failed, if it did.
     pub failure: Option<String>,
     /// Which recorded KV events the run was made from; only runs that `dwell import kv-events` made have it.
@@ -199,6 +203,7 @@ impl Default for RunMetadata {
             processes: Vec::new(),
             graphs: 0,
             graph_computations: 0,
+            kv_accesses: None,
             failure: None,
             kv_events: None,
             relabelled: None,

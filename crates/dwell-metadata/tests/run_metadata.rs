@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, KvType, StopReason, TimeResolution};
 use dwell_events::host::{Baseline, Host, Sensor, Topology};
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
@@ -97,6 +98,7 @@ fn full() -> RunMetadata {
         quality: server.quality,
         graphs: 3,
         graph_computations: 40,
+        kv_accesses: Some(KvAccesses { loaded_unoccupied_bytes: 4, ..KvAccesses::default() }),
         failure: Some("the worker was killed".to_owned()),
         kv_events: imported.kv_events.map(|events| KvEventsImport { files: vec![file], ..events }),
         relabelled: Some(Relabelling { input: "old/run".into(), ..Relabelling::default() }),

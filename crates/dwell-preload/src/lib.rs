@@ -1,6 +1,6 @@
 //! The recorder as a preload library for unmodified llama.cpp programs.
 //!
-//! It takes the place of four functions of ggml and one of llama.cpp, calls the originals, and records around them. A
+//! It takes the place of seven functions of ggml and one of llama.cpp, calls the originals, and records around them. A
 //! program that was not started by dwell, that links ggml statically, or whose ggml has another layout runs on as if
 //! the library were not there.
 //!
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use dwell_clock::monotonic_ns;
 use dwell_ggml::abi::Tensor;
-use dwell_ggml::{Recorder, RecorderOptions};
+use dwell_ggml::{OpenTransfer, Recorder, RecorderOptions};
 use dwell_records::{Fork, Placement, RESOLUTION_VARIABLE, Resolution};
 use dwell_ring::{DEFAULT_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender};
 
@@ -180,6 +180,57 @@ pub unsafe extern "C" fn ggml_backend_tensor_set(tensor: *mut Tensor, data: *con
         if let Some(recorder) = recorder() {
             guarded(|| recorder.tensor_placed(tensor, (*tensor).buffer, Placement::Copied));
         }
+    }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_tensor_get(tensor: *const Tensor, data: *mut c_void, offset: usize, size: usize) {
+    let Some(tensor_get) = Originals::get().tensor_get else { no_original() };
+    // SAFETY: the arguments are the program's own, passed on.
+    unsafe { read(tensor, offset, size, || tensor_get(tensor, data, offset, size)) }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_tensor_get_async(
+    backend: *mut c_void,
+    tensor: *const Tensor,
+    data: *mut c_void,
+    offset: usize,
+    size: usize,
+) {
+    let Some(tensor_get_async) = Originals::get().tensor_get_async else { no_original() };
+    // SAFETY: the arguments are the program's own, passed on.
+    unsafe { read(tensor, offset, size, || tensor_get_async(backend, tensor, data, offset, size)) }
+}
+
+/// # Safety
+/// Called by the program in the place of the function of this name, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_buffer_clear(buffer: *mut c_void, value: u8) {
+    let Some(buffer_clear) = Originals::get().buffer_clear else { no_original() };
+    // SAFETY: the arguments are the program's own, passed on; the buffer lives on.
+    unsafe {
+        buffer_clear(buffer, value);
+        if let Some(recorder) = recorder() {
+            guarded(|| recorder.buffer_cleared(buffer));
+        }
+    }
+}
+
+/// Copies bytes out of a tensor.
+///
+/// # Safety
+/// `tensor` is live.
+unsafe fn read(tensor: *const Tensor, offset: usize, size: usize, copy: impl FnOnce()) {
+    let outermost = OpenTransfer::begin();
+    copy();
+    if let (Some(_), Some(recorder)) = (outermost, recorder()) {
+        // SAFETY: the caller's promise is passed on.
+        guarded(|| unsafe { recorder.tensor_read(tensor, offset, size) });
     }
 }
 

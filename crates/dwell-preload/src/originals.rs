@@ -16,6 +16,9 @@ pub(crate) struct Originals {
     pub(crate) alloc_graph: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool>,
     pub(crate) tensor_alloc: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor, *mut c_void) -> c_int>,
     pub(crate) tensor_set: Option<unsafe extern "C" fn(*mut Tensor, *const c_void, usize, usize)>,
+    pub(crate) tensor_get: Option<unsafe extern "C" fn(*const Tensor, *mut c_void, usize, usize)>,
+    pub(crate) tensor_get_async: Option<unsafe extern "C" fn(*mut c_void, *const Tensor, *mut c_void, usize, usize)>,
+    pub(crate) buffer_clear: Option<unsafe extern "C" fn(*mut c_void, u8)>,
     /// What the recorder calls; none if the program's ggml lacks one of them.
     pub(crate) api: Option<Api>,
     backends: Option<Backends>,
@@ -106,6 +109,9 @@ unsafe fn find_originals() -> Originals {
             alloc_graph: find(c"ggml_backend_sched_alloc_graph"),
             tensor_alloc: find(c"ggml_backend_tensor_alloc"),
             tensor_set: find(c"ggml_backend_tensor_set"),
+            tensor_get: find(c"ggml_backend_tensor_get"),
+            tensor_get_async: find(c"ggml_backend_tensor_get_async"),
+            buffer_clear: find(c"ggml_backend_buffer_clear"),
             api: api(),
             backends: backends(),
         }

@@ -7,6 +7,8 @@ pub enum DecodeError {
     BadIndex,
     /// Bytes are left over.
     Long,
+    /// A number that stands for something stands for nothing known.
+    Value,
 }
 
 impl std::fmt::Display for DecodeError {
@@ -15,6 +17,7 @@ impl std::fmt::Display for DecodeError {
             DecodeError::Short => "the record is shorter than it says",
             DecodeError::BadIndex => "the record points outside itself",
             DecodeError::Long => "the record is longer than it says",
+            DecodeError::Value => "the record holds a number with no known meaning",
         })
     }
 }

@@ -26,14 +26,16 @@ pub enum Kind {
     Engine = 5,
     /// A [`crate::Refusal`]: why nothing is recorded.
     Refusal = 6,
+    /// A [`crate::Transferred`]: bytes were touched between graphs.
+    Transferred = 8,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Self> {
-        [Kind::Hello, Kind::Graph, Kind::Step, Kind::WeightPlaced, Kind::Engine, Kind::Refusal]
-            .into_iter()
-            .find(|kind| *kind as u16 == number)
+        const ALL: [Kind; 7] =
+            [Kind::Hello, Kind::Graph, Kind::Step, Kind::WeightPlaced, Kind::Engine, Kind::Refusal, Kind::Transferred];
+        ALL.into_iter().find(|kind| *kind as u16 == number)
     }
 }
 

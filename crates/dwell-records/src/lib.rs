@@ -3,12 +3,13 @@
 //! A process sends [`Frame`]s through its ring; each holds one record, of the kind that its header says:
 //!
 //! ```text
-//! Hello ─ Graph ─ Step ─ Step ─ … what the recorder in the process saw
-//!         Engine ─ Engine ─ …     what the engine told of itself, as JSON of `dwell_events::engine::EngineEvent`
+//! Hello ─ Graph ─ Step ─ Transferred ─ Step ─ … what the recorder in the process saw
+//!         Engine ─ Engine ─ …                      what the engine told of itself, as JSON of `dwell_events::engine::EngineEvent`
 //! ```
 //!
 //! A decode graph repeats token after token. Its shape is stored once, as a [`Graph`]; each computation of it is a
-//! [`Step`] with only what changes: row indices, visible cells, chosen experts, times.
+//! [`Step`] with only what changes: row indices, visible cells, chosen experts, times. What is done with tensors between
+//! graphs is a [`Transferred`].
 //!
 //! Payloads are little-endian and described by the types here. If one changes, [`WIRE_VERSION`] moves with it: raw
 //! streams are kept for as long as runs are.
@@ -27,17 +28,24 @@ pub mod names;
 mod step;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod transfer;
 mod weight;
+
+use std::ops::RangeInclusive;
 
 pub use error::DecodeError;
 pub use frame::{FRAME_HEADER_BYTES, Frame, Kind, frame_header, split_frame};
 pub use graph::{Buffer, Capture, CaptureForm, Graph, NONE, TensorShape, Unit, ValueType};
 pub use hello::{Fork, Hello, Refusal, Resolution};
 pub use step::{IndexRuns, Step, StepParts, VisibleCells};
+pub use transfer::{Transfer, Transferred};
 pub use weight::{Placement, WeightPlaced};
 
-/// Version of the payloads, sent in [`Hello`].
-pub const WIRE_VERSION: u16 = 1;
+/// Version of the payloads, sent in [`Hello`]. From version 2 on a recorder tells of [`Transferred`] bytes.
+pub const WIRE_VERSION: u16 = 2;
+
+/// Versions that can be read.
+pub const WIRE_VERSIONS: RangeInclusive<u16> = 1..=WIRE_VERSION;
 
 /// Environment variable that turns the recording of graphs on in the worker; events are reported without it too.
 pub const TRACED_VARIABLE: &str = "DWELL_TRACED";

@@ -18,8 +18,8 @@
 use std::ops::Range;
 
 use crate::{
-    Buffer, Capture, CaptureForm, Frame, Graph, Hello, IndexRuns, Kind, NONE, Refusal, Step, TensorShape, Unit,
-    ValueType, VisibleCells, WIRE_VERSION, WeightPlaced, frame_header,
+    Buffer, Capture, CaptureForm, Frame, Graph, Hello, IndexRuns, Kind, NONE, Refusal, Step, TensorShape, Transferred,
+    Unit, ValueType, VisibleCells, WIRE_VERSION, WeightPlaced, frame_header,
 };
 
 /// What a buffer is for, with the number that ggml gives it.
@@ -236,8 +236,13 @@ impl RecordBuilder {
 
     /// A recorder that was linked into process 1 says who it is.
     pub fn hello(self, time_ns: u64) -> Self {
+        self.hello_of_version(time_ns, WIRE_VERSION)
+    }
+
+    /// The same of a recorder that writes records of another version.
+    pub fn hello_of_version(self, time_ns: u64, wire_version: u16) -> Self {
         let hello = Hello {
-            wire_version: WIRE_VERSION,
+            wire_version,
             pid: 1,
             resolution: 2,
             way_in: "linked".to_owned(),
@@ -260,6 +265,11 @@ impl RecordBuilder {
     /// A weight tensor got its memory.
     pub fn weight(self, time_ns: u64, weight: &WeightPlaced) -> Self {
         self.record(time_ns, Kind::WeightPlaced, weight.encode())
+    }
+
+    /// Bytes were touched between graphs.
+    pub fn transferred(self, time_ns: u64, transferred: &Transferred) -> Self {
+        self.record(time_ns, Kind::Transferred, transferred.encode())
     }
 
     /// The engine reported something: JSON of an `EngineEvent`.

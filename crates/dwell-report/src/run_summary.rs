@@ -8,6 +8,7 @@ use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerDescription;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
@@ -40,6 +41,9 @@ pub struct RunSummary {
     pub accesses: u64,
     /// Rows of the trace whose memory is not attributed.
     pub unknown_accesses: u64,
+    /// What computations loaded and stored of the KV cache, if that was traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_accesses: Option<KvAccesses>,
     /// What was not seen.
     pub loss: Vec<LossSummary>,
     /// Over what time accesses were seen.
@@ -123,6 +127,7 @@ impl RunSummary {
             time_resolution: metadata.time_resolution,
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
+            kv_accesses: metadata.kv_accesses,
             loss,
             window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
             definitions: metrics.definitions.name(),

@@ -44,7 +44,7 @@ fn memory(context_length: u64, base_mib: u64) -> MemoryReport {
         }),
         start: ModelStart::default(),
         peak_rss_bytes: None,
-        is_traced: false,
+        traced_kv: None,
     })
 }
 

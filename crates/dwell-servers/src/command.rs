@@ -16,7 +16,7 @@ use dwell_events::server::{ServerDescription, without_secrets};
 
 use crate::driver::Teller;
 use crate::ggml_use::GgmlUse;
-use crate::program::{PAUSES, longer, program_in_path, recorder_environment, usable};
+use crate::program::{PAUSES, longer, missing_interpreter, program_in_path, recorder_environment, usable};
 use crate::{ServerError, ServerPlace};
 
 /// Longest time between two looks at the command's processes: each reads the list of all processes of the machine.
@@ -58,9 +58,13 @@ fn find(job: &Job) -> Result<PathBuf, ServerError> {
         found: "no program of this name is in PATH".to_owned(),
         program: program.to_owned(),
     };
-    match program.components().count() {
+    let found = match program.components().count() {
         1 if !program.as_os_str().as_encoded_bytes().contains(&b'/') => program_in_path(program).ok_or_else(nowhere),
         _ => usable(job.engine, program),
+    }?;
+    match missing_interpreter(&found) {
+        Some(missing) => Err(ServerError::NotAProgram { engine: job.engine, found: missing, program: found }),
+        None => Ok(found),
     }
 }
 

@@ -263,9 +263,7 @@ fn no_program_hints(engine: EngineKind) -> Vec<String> {
 fn not_a_program_hints(engine: EngineKind, program: &Path) -> Vec<String> {
     vec![match engine.profile().takes_prompts {
         true => "give the place of the program: --program PATH".to_owned(),
-        false => {
-            format!("see whether it is there, and may be executed: ls -l \"$(command -v '{}')\"", program.display())
-        }
+        false => format!("see whether it is there, and may be executed: command -v '{}'", program.display()),
     }]
 }
 

@@ -1,9 +1,10 @@
 //! Programs that are started for a run: found, started behind a guard, watched, and ended.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -343,6 +344,17 @@ pub(crate) fn program_in_path(name: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|place| place.join(name)).find(|file| is_program(file))
 }
 
+/// What keeps a script from being started: an interpreter that is not there. The kernel only says that nothing is there, which
+/// a reader would take for the script.
+pub(crate) fn missing_interpreter(program: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(program).ok()?.take(256).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let interpreter = line.trim_ascii().split(|byte| byte.is_ascii_whitespace()).next()?;
+    let interpreter = Path::new(OsStr::from_bytes(interpreter));
+    (!is_program(interpreter)).then(|| format!("its interpreter {interpreter:?} is no program"))
+}
+
 fn is_program(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
@@ -351,6 +363,23 @@ fn is_program(file: &Path) -> bool {
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_without_its_interpreter_is_told_from_one_that_can_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            missing_interpreter(&path)
+        };
+        assert_eq!(script("good", "#!/bin/sh -e\nexit 0\n"), None);
+        assert_eq!(script("plain", "exit 0\n"), None);
+        assert_eq!(
+            script("bad", "#! /nonexistent/interpreter -x\n"),
+            Some("its interpreter \"/nonexistent/interpreter\" is no program".to_owned())
+        );
+        assert!(script("cut", "#!").is_some());
+    }
 
     #[test]
     fn what_a_program_started_ends_with_it_by_force() {

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dwell_events::{Hint, SCHEMA_VERSION};
+use dwell_events::Hint;
 use dwell_files::FileError;
 use parquet::errors::ParquetError;
 
@@ -70,14 +70,14 @@ pub enum StoreError {
         path: PathBuf,
     },
 
-    /// The table was written with a schema that this version does not read.
-    #[error("opening a table found schema version {found}, and {supported} is needed: {path:?}")]
+    /// The file was written in a version that this one does not read.
+    #[error("a file has version {found}, and {supported} is needed: {path:?}")]
     OtherMajorVersion {
         /// Version in the file.
         found: String,
         /// Version that this program writes; any version with the same major part can be read.
         supported: &'static str,
-        /// The table.
+        /// The table, or the manifest.
         path: PathBuf,
     },
 
@@ -158,10 +158,8 @@ impl Hint for StoreError {
                 "run `dwell recover '{}'` to build the tables from what can be read",
                 run_of_raw(path).display()
             )],
-            Self::OtherMajorVersion { found, .. } => {
-                vec![format!(
-                    "read it with a dwell whose tables have schema version {found}; this one has {SCHEMA_VERSION}"
-                )]
+            Self::OtherMajorVersion { found, supported, .. } => {
+                vec![format!("read it with a dwell that writes version {found} of it; this one writes {supported}")]
             }
             Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
             Self::OtherResultsManifest { path, .. } => {

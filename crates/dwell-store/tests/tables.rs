@@ -142,7 +142,7 @@ fn another_major_version_is_refused_and_a_later_minor_one_is_read() {
     let dir = tempfile::tempdir().unwrap();
     foreign_table(dir.path(), Table::Trace, Some("2.0"));
     let error = open_table(dir.path(), Table::Trace).err().unwrap();
-    assert!(error.to_string().starts_with("opening a table found schema version 2.0, and 1."), "{error}");
+    assert!(error.to_string().starts_with("a file has version 2.0, and 1."), "{error}");
     assert!(error.hints()[0].contains("2.0"));
     foreign_table(dir.path(), Table::Tokens, Some("1.99"));
     assert_eq!(open_table(dir.path(), Table::Tokens).unwrap().total_rows(), 2);

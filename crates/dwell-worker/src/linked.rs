@@ -1,6 +1,6 @@
 //! The recorder's way into the statically linked llama.cpp.
 //!
-//! The linker is told to `--wrap` four functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
+//! The linker is told to `--wrap` seven functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
 //! original. Nothing in llama.cpp is changed, and the hooks are the same that the preload library puts around an
 //! unmodified program.
 
@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_ggml::abi::{Api, Tensor};
+use dwell_ggml::{OpenTransfer, Recorder};
 use dwell_llama::Hooks;
 use dwell_records::Placement;
 
@@ -21,6 +22,15 @@ unsafe extern "C" {
     fn __real_ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool;
     fn __real_ggml_backend_tensor_alloc(buffer: *mut c_void, tensor: *mut Tensor, address: *mut c_void) -> c_int;
     fn __real_ggml_backend_tensor_set(tensor: *mut Tensor, data: *const c_void, offset: usize, size: usize);
+    fn __real_ggml_backend_tensor_get(tensor: *const Tensor, data: *mut c_void, offset: usize, size: usize);
+    fn __real_ggml_backend_tensor_get_async(
+        backend: *mut c_void,
+        tensor: *const Tensor,
+        data: *mut c_void,
+        offset: usize,
+        size: usize,
+    );
+    fn __real_ggml_backend_buffer_clear(buffer: *mut c_void, value: u8);
     fn ggml_graph_n_nodes(graph: *mut c_void) -> c_int;
     fn ggml_graph_node(graph: *mut c_void, index: c_int) -> *mut Tensor;
     fn ggml_op_name(op: c_int) -> *const std::ffi::c_char;
@@ -63,6 +73,11 @@ pub(crate) fn record_graphs() -> Hooks<'static> {
     Hooks { after_node: Some(after_node), ..Hooks::default() }
 }
 
+/// The recorder, if graphs are recorded.
+fn recorder() -> Option<&'static Recorder> {
+    RECORDER.get().filter(|_| IS_RECORDING.load(Ordering::Relaxed))
+}
+
 /// ggml's abort callback: called after each executed node; false means "go on".
 unsafe extern "C" fn after_node(_: *mut c_void) -> bool {
     dwell_ggml::after_node();
@@ -76,7 +91,7 @@ pub unsafe extern "C" fn __wrap_ggml_backend_sched_graph_compute_async(
     scheduler: *mut c_void,
     graph: *mut c_void,
 ) -> c_int {
-    let recorder = RECORDER.get().filter(|_| IS_RECORDING.load(Ordering::Relaxed));
+    let recorder = recorder();
     // SAFETY: llama.cpp gives a graph that is allocated and whose inputs are set, and the arguments are passed on.
     unsafe {
         if let Some(recorder) = recorder {
@@ -134,9 +149,62 @@ pub unsafe extern "C" fn __wrap_ggml_backend_tensor_set(
 }
 
 /// # Safety
+/// Called by llama.cpp in the place of the function it wraps, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ggml_backend_tensor_get(
+    tensor: *const Tensor,
+    data: *mut c_void,
+    offset: usize,
+    size: usize,
+) {
+    // SAFETY: the arguments are passed on.
+    unsafe { read(tensor, offset, size, || __real_ggml_backend_tensor_get(tensor, data, offset, size)) }
+}
+
+/// # Safety
+/// Called by llama.cpp in the place of the function it wraps, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ggml_backend_tensor_get_async(
+    backend: *mut c_void,
+    tensor: *const Tensor,
+    data: *mut c_void,
+    offset: usize,
+    size: usize,
+) {
+    // SAFETY: the arguments are passed on. The processor's backend has no asynchronous copies: it is made here.
+    unsafe { read(tensor, offset, size, || __real_ggml_backend_tensor_get_async(backend, tensor, data, offset, size)) }
+}
+
+/// # Safety
+/// Called by llama.cpp in the place of the function it wraps, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ggml_backend_buffer_clear(buffer: *mut c_void, value: u8) {
+    // SAFETY: the arguments are passed on; the buffer lives on.
+    unsafe {
+        __real_ggml_backend_buffer_clear(buffer, value);
+        if let Some(recorder) = recorder() {
+            recorder.buffer_cleared(buffer);
+        }
+    }
+}
+
+/// Copies bytes out of a tensor.
+///
+/// # Safety
+/// `tensor` is live.
+unsafe fn read(tensor: *const Tensor, offset: usize, size: usize, copy: impl FnOnce()) {
+    let outermost = OpenTransfer::begin();
+    copy();
+    if let (Some(_), Some(recorder)) = (outermost, recorder()) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { recorder.tensor_read(tensor, offset, size) };
+    }
+}
+
+/// # Safety
 /// `tensor` is live and lies in `buffer`.
 unsafe fn placed(tensor: *const Tensor, buffer: *mut c_void, placement: Placement) {
-    if let Some(recorder) = RECORDER.get().filter(|_| IS_RECORDING.load(Ordering::Relaxed)) {
+    if let Some(recorder) = recorder() {
         // SAFETY: the caller's promise is passed on.
         unsafe { recorder.tensor_placed(tensor, buffer, placement) };
     }

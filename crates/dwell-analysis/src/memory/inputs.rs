@@ -1,5 +1,6 @@
 //! What a report on memory is made from.
 
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::{ReportedBuffer, StartKind};
 use dwell_events::{Phase, PhaseSpan, RequestSpan};
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,8 @@ pub struct MemoryInputs<'a> {
     pub start: ModelStart,
     /// The most resident memory, where the kernel was asked for it.
     pub peak_rss_bytes: Option<u64>,
-    /// Whether the tokens' bytes of KV cache are traced.
-    pub is_traced: bool,
+    /// What was traced of the KV cache; none if nothing was. The tokens' bytes of KV cache count only if it was.
+    pub traced_kv: Option<KvAccesses>,
 }
 
 impl MemoryInputs<'_> {

@@ -4,10 +4,8 @@ use dwell_events::RequestSpan;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use serde::{Deserialize, Serialize};
 
-use super::TokenTimes;
 use super::growth::Growth;
 use super::inputs::MemoryInputs;
-use super::regression::{Point, robust_line};
 use super::verdict::{Verdict, VerdictKind};
 use crate::Basis;
 
@@ -44,10 +42,10 @@ impl KvFigures {
     pub(super) fn of(inputs: &MemoryInputs<'_>, growth: Option<&Growth>, verdict: &Verdict) -> Self {
         let theory = inputs.theory.filter(|theory| theory.bytes_per_token > 0);
         let per_token = theory.map(|theory| theory.bytes_per_token);
-        let measured = live_bytes_per_token(inputs).or_else(|| grown_bytes_per_token(growth?, verdict.kind));
+        let measured = traced_bytes_per_token(inputs).or_else(|| grown_bytes_per_token(growth?, verdict.kind));
         let allocated = allocated(inputs);
         let used = used(inputs, allocated.map(|(bytes, _)| bytes));
-        let is_filled = verdict.kind == VerdictKind::Preallocated || inputs.is_traced;
+        let is_filled = verdict.kind == VerdictKind::Preallocated || inputs.traced_kv.is_some();
         let used_share = used.zip(allocated).filter(|_| is_filled);
         Self {
             theory_bytes_per_token: per_token,
@@ -81,17 +79,8 @@ pub(super) fn tokens_computed(inputs: &MemoryInputs<'_>) -> u64 {
     prompts.saturating_add(inputs.tokens.generated())
 }
 
-/// The first token of every step: those chosen side by side came from the same cells.
-fn live_points(tokens: &TokenTimes) -> Vec<Point> {
-    let mut points: Vec<Point> =
-        tokens.live_kv().map(|(count, bytes)| Point { x: count as f64, y: bytes as f64 }).collect();
-    points.dedup_by(|later, earlier| later.y == earlier.y);
-    points
-}
-
-fn live_bytes_per_token(inputs: &MemoryInputs<'_>) -> Option<Measured<f64>> {
-    let line = inputs.is_traced.then(|| robust_line(&live_points(inputs.tokens)))??;
-    (line.slope > 0.0).then_some((line.slope, Basis::Exact))
+fn traced_bytes_per_token(inputs: &MemoryInputs<'_>) -> Option<Measured<f64>> {
+    inputs.traced_kv?.bytes_per_token().map(|bytes| (bytes, Basis::Exact))
 }
 
 /// Growth that the cache has a part in.
@@ -107,7 +96,7 @@ fn allocated(inputs: &MemoryInputs<'_>) -> Option<Measured<u64>> {
 
 /// A cache cannot hold more than it has.
 fn used(inputs: &MemoryInputs<'_>, allocated: Option<u64>) -> Option<Measured<u64>> {
-    let traced = inputs.tokens.live_kv().map(|(_, bytes)| bytes).max().filter(|bytes| inputs.is_traced && *bytes > 0);
+    let traced = inputs.tokens.live_kv_bytes().max().filter(|bytes| inputs.traced_kv.is_some() && *bytes > 0);
     let by_theory = || {
         let bytes = inputs.theory?.bytes_per_token.saturating_mul(tokens_computed(inputs));
         Some((bytes.min(allocated.unwrap_or(u64::MAX)), Basis::Inferred))

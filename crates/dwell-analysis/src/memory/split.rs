@@ -90,7 +90,7 @@ pub(super) fn split(
     let is_kv_elsewhere =
         reported(BufferKind::KvCache).is_none() && reported_bytes(inputs.buffers, BufferKind::KvCache).is_some();
     let kv_cache = reported(BufferKind::KvCache)
-        .or_else(|| kv_by_theory(kv, verdict, positions.reached_by(time_ns)).filter(|_| !is_kv_elsewhere));
+        .or_else(|| kv_by_theory(inputs, kv, verdict, positions.reached_by(time_ns)).filter(|_| !is_kv_elsewhere));
     let known = [
         (MemoryPart::WeightsMapped, mapped),
         (MemoryPart::WeightsCopied, copied),
@@ -131,8 +131,13 @@ fn weights(inputs: &MemoryInputs<'_>, seen: &[&ReportedBuffer], time_ns: u64) ->
 }
 
 /// The whole cache, unless memory grows with it; then what the tokens so far take.
-fn kv_by_theory(kv: &KvFigures, verdict: VerdictKind, positions: f64) -> Found {
-    let grows = matches!(verdict, VerdictKind::KvGrowthExplained | VerdictKind::UnexplainedGrowth);
+fn kv_by_theory(inputs: &MemoryInputs<'_>, kv: &KvFigures, verdict: VerdictKind, positions: f64) -> Found {
+    let grows = match verdict {
+        VerdictKind::KvGrowthExplained => true,
+        // Memory that grows for another reason says nothing of a cache that is known to have its place.
+        VerdictKind::UnexplainedGrowth => inputs.traced_kv.is_none(),
+        _ => false,
+    };
     if !grows {
         return kv.allocated_bytes.zip(kv.allocated_basis);
     }

@@ -91,11 +91,9 @@ impl TokenTimes {
         self.generated.iter().map(|&(time_ns, _)| (time_ns, 1))
     }
 
-    /// Tokens and bytes of KV cache, for the tokens that say it.
-    pub(super) fn live_kv(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let numbered = self.generated.iter().enumerate();
-        let known = numbered.filter(|(_, (_, kv_bytes))| *kv_bytes != UNKNOWN);
-        known.map(|(index, &(_, kv_bytes))| (index as u64 + 1, kv_bytes))
+    /// Bytes of KV cache, for the tokens that say it.
+    pub(super) fn live_kv_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.generated.iter().map(|&(_, kv_bytes)| kv_bytes).filter(|kv_bytes| *kv_bytes != UNKNOWN)
     }
 }
 

@@ -146,11 +146,16 @@ impl LifeTally {
         share(self.loaded_bytes, self.life_bytes)
     }
 
+    /// Whether any of the lives began with a store that was not seen.
+    pub(crate) fn has_unseen_stores(&self) -> bool {
+        self.inferred_bytes > 0
+    }
+
     pub(crate) fn figures(&self, rows_basis: Basis) -> Retention {
         let seconds = |share| self.retention_ns(share).map(|ns| ns / NS_PER_S);
         let (p50_s, p99_s) = (seconds(0.5), seconds(0.99));
         Retention {
-            basis: if self.inferred_bytes > 0 { Basis::Inferred } else { rows_basis },
+            basis: if self.has_unseen_stores() { Basis::Inferred } else { rows_basis },
             p50_s,
             p90_s: seconds(0.9),
             p99_s,

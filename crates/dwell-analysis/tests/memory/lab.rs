@@ -49,7 +49,7 @@ impl Lab {
             theory: None,
             start: ModelStart::default(),
             peak_rss_bytes: None,
-            is_traced: false,
+            traced_kv: None,
         }
     }
 

@@ -1,5 +1,6 @@
 use dwell_analysis::Basis;
-use dwell_analysis::memory::{MemoryInputs, MemoryReport, Verdict, VerdictKind};
+use dwell_analysis::memory::{MemoryInputs, MemoryPart, MemoryReport, Verdict, VerdictKind};
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::{BufferKind, ReportedBuffer};
 
@@ -106,7 +107,8 @@ fn traced_cells_say_exactly_what_a_token_takes() {
         |index: u64| TokenRow { kv_bytes: Some((20 + index) * PER_TOKEN), ..token(index, BEGIN_NS + index * TOKEN_NS) };
     let tokens = times_of((0..600).map(cells));
     let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 2_048)), tokens: &tokens, ..lab.inputs() };
-    let kv = MemoryReport::of(&MemoryInputs { is_traced: true, ..inputs }).kv;
+    let stored = KvAccesses { stored_bytes: 640 * PER_TOKEN, stored_tokens: 640, ..KvAccesses::default() };
+    let kv = MemoryReport::of(&MemoryInputs { traced_kv: Some(stored), ..inputs }).kv;
     assert_eq!((kv.measured_bytes_per_token, kv.measured_basis), (Some(32_768.0), Some(Basis::Exact)));
     assert_eq!((kv.efficiency, kv.used_bytes), (Some(1.0), Some(619 * PER_TOKEN)));
     assert_near(kv.used_share.unwrap(), 619.0 / 2_048.0, 1e-12);
@@ -114,16 +116,32 @@ fn traced_cells_say_exactly_what_a_token_takes() {
 }
 
 #[test]
-fn sequences_side_by_side_share_their_steps() {
-    let lab = line(0.0);
-    let row = |index: u64| {
-        let (step, sequence) = (index / 4, index % 4);
-        let kv_bytes = Some((80 + 4 * step) * 1_000);
-        TokenRow { step: step as u32, sequence: sequence as i32, kv_bytes, ..token(index, BEGIN_NS + index * 1_000) }
+fn what_a_token_takes_does_not_depend_on_what_is_removed_or_added_besides() {
+    // A second prompt of 100 tokens comes between, and half of the cells are removed.
+    let kv_tokens = |index: u64| if index < 300 { 20 + index } else { 200 + (index - 300) };
+    let row =
+        |index: u64| TokenRow { kv_bytes: Some(kv_tokens(index) * 1_000), ..token(index, BEGIN_NS + index * 1_000) };
+    let (lab, tokens) = (line(0.0), times_of((0..600).map(row)));
+    let stored = KvAccesses { stored_bytes: 720_000, stored_tokens: 720, ..KvAccesses::default() };
+    let traced_kv = Some(stored);
+    let inputs = MemoryInputs { theory: Some(theory(1_000, 4_096)), tokens: &tokens, traced_kv, ..lab.inputs() };
+    let kv = MemoryReport::of(&inputs).kv;
+    assert_eq!((kv.measured_bytes_per_token, kv.efficiency), (Some(1_000.0), Some(1.0)));
+}
+
+#[test]
+fn a_traced_cache_keeps_its_size_though_memory_grows_for_another_reason() {
+    let lab = line(50_000.0);
+    let inputs = MemoryInputs { theory: Some(theory(1_000, 4_096)), ..lab.inputs() };
+    let traced = MemoryInputs { traced_kv: Some(KvAccesses::default()), ..inputs };
+    let kv_cache = |inputs: &MemoryInputs<'_>| {
+        let report = MemoryReport::of(inputs);
+        assert_eq!(report.verdict.kind, VerdictKind::UnexplainedGrowth);
+        let parts = report.steady.unwrap().parts;
+        parts.iter().find(|part| part.part == MemoryPart::KvCache).map(|part| part.bytes)
     };
-    let tokens = times_of((0..400).map(row));
-    let inputs = MemoryInputs { theory: Some(theory(1_000, 4_096)), tokens: &tokens, is_traced: true, ..lab.inputs() };
-    assert_eq!(MemoryReport::of(&inputs).kv.measured_bytes_per_token, Some(1_000.0));
+    assert_eq!(kv_cache(&traced), Some(4_096_000));
+    assert!(kv_cache(&inputs) < Some(4_096_000));
 }
 
 fn kv_buffer(bytes: u64) -> ReportedBuffer {

@@ -59,20 +59,26 @@ fn options(command: &Command) -> Vec<Arg> {
     command.get_arguments().filter(is_own).cloned().collect()
 }
 
-/// Ids of the options that the engine takes, in whichever command.
-fn engine_options() -> BTreeSet<String> {
+/// Ids of the options that every command that runs the engine takes.
+fn generation_options() -> BTreeSet<String> {
     let engine = GenerationArgs::augment_args(Command::new("engine"));
-    let ids = engine.get_arguments().map(|option| option.get_id().to_string());
-    ids.chain(ENGINE_OPTIONS_OF_RUN.map(str::to_owned)).collect()
+    engine.get_arguments().map(|option| option.get_id().to_string()).collect()
 }
 
-/// The tables that the pages must have.
+/// Every table of options.
 fn tables() -> Vec<OptionTable> {
-    let of_engine = engine_options();
+    let generation = generation_options();
+    let of_engine: BTreeSet<String> =
+        generation.iter().cloned().chain(ENGINE_OPTIONS_OF_RUN.map(str::to_owned)).collect();
     let is_of_engine = |option: &Arg| of_engine.contains(option.get_id().as_str());
     let mut tables = Vec::new();
     for (words, command) in commands() {
-        let (engine, others): (Vec<Arg>, Vec<Arg>) = options(&command).into_iter().partition(is_of_engine);
+        let options = options(&command);
+        let ids: BTreeSet<String> = options.iter().map(|option| option.get_id().to_string()).collect();
+        // Another command may have an option of the same name for something else.
+        let runs_engine = ids.is_superset(&generation);
+        let (engine, others): (Vec<Arg>, Vec<Arg>) =
+            options.into_iter().partition(|option| runs_engine && is_of_engine(option));
         if words == "dwell run" {
             tables.push(OptionTable { page: ENGINE_PAGE, name: "options of the engine".to_owned(), options: engine });
         }

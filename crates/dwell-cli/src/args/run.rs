@@ -68,17 +68,33 @@ pub(crate) struct MetricsArgs {
     #[arg(long, value_parser = one_of(Definitions::NAMES, Definitions::from_name))]
     pub(crate) definitions: Option<Definitions>,
     /// Write-once ratio from which data is rated high_mrm. Default: 0.8.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) high_write_once: Option<f64>,
     /// Retention p99 in seconds from which data is rated high_mrm. Default: 10.
-    #[arg(long, value_name = "SECS")]
+    #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) high_retention_secs: Option<f64>,
     /// Write-once ratio from which data is rated medium_mrm. Default: 0.5.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) medium_write_once: Option<f64>,
     /// Retention p50 in seconds from which data is rated medium_mrm. Default: 1.
-    #[arg(long, value_name = "SECS")]
+    #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) medium_retention_secs: Option<f64>,
+}
+
+/// Longest retention that a threshold may ask for, as in experiment files.
+const RETENTION_MOST_SECS: f64 = 1e9;
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    parse_within(text, 1.0)
+}
+
+fn parse_retention_secs(text: &str) -> Result<f64, String> {
+    parse_within(text, RETENTION_MOST_SECS)
+}
+
+fn parse_within(text: &str, most: f64) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if (0.0..=most).contains(&number) { Ok(number) } else { Err(format!("it must be from 0 to {most}")) }
 }
 
 #[derive(Args)]

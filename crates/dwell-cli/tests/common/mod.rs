@@ -86,6 +86,7 @@ pub struct Access {
     pub tensor: String,
     pub layer: Option<u16>,
     pub step: Option<u32>,
+    pub token_index: Option<u32>,
 }
 
 /// One life of a KV block.
@@ -126,6 +127,7 @@ impl Run {
                     tensor: text(&batch, "tensor", row),
                     layer: optional::<UInt16Type>(&batch, "layer", row),
                     step: optional::<UInt32Type>(&batch, "step", row),
+                    token_index: optional::<UInt32Type>(&batch, "token_index", row),
                 })
                 .collect::<Vec<_>>()
         };

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::common::{Access, Run, Workplace};
+use arrow_array::types::UInt32Type;
+use dwell_events::schema::Table;
+
+use crate::common::{Access, Run, Workplace, optional, wide};
 use dwell_events::engine::KvType;
 use dwell_gguf::{GgufFile, MakeArchitecture, MakeSpec, ModelShape, WeightType};
 
@@ -180,6 +183,53 @@ fn a_prompt_gathers_only_the_rows_of_its_tokens() {
 }
 
 #[test]
+fn results_are_read_inputs_written_and_the_cache_cleared_as_often_as_the_runtime_does() {
+    let truth = Truth::of(full_untied(), KvType::F16, &["--context-length", "256"]);
+    let of_op = |op: &str, step: Option<u32>| -> Vec<&Access> {
+        truth.accesses.iter().filter(|access| access.op == op && access.step == step).collect()
+    };
+    let logits_bytes = 4 * u64::from(truth.shape.vocabulary);
+    for step in 0..=5 {
+        let reads = of_op("ggml_backend_tensor_get", Some(step));
+        let [logits] = reads[..] else { panic!("step {step}: {reads:?}") };
+        assert_eq!((logits.tensor.as_str(), logits.size_bytes), ("result_output", logits_bytes), "step {step}");
+        assert!(!logits.is_store && logits.region_type == "activation", "step {step}");
+        let loaded = truth.accesses.iter().filter(|access| access.step == Some(step) && !access.is_store);
+        let inputs: BTreeSet<u64> = of_op("set_input", Some(step)).iter().map(|input| input.address).collect();
+        let read: BTreeSet<u64> = loaded.map(|access| access.address).collect();
+        assert!(!inputs.is_empty() && inputs.is_subset(&read), "step {step}: an input that nobody reads");
+    }
+    let tokens: Vec<u64> = (0..=1)
+        .map(|step| {
+            let ids = of_op("set_input", Some(step)).into_iter().find(|input| input.tensor == "inp_tokens");
+            ids.unwrap().size_bytes
+        })
+        .collect();
+    assert_eq!(tokens, [4 * PROMPT_TOKENS, 4]);
+    let cleared: u64 = of_op("ggml_backend_buffer_clear", None).iter().map(|clear| clear.size_bytes).sum();
+    assert_eq!(cleared, 256 * truth.kv_bytes_per_token());
+}
+
+#[test]
+fn every_row_of_a_token_lies_in_the_time_of_that_token() {
+    let truth = Truth::of(grouped_tied(), KvType::F16, &[]);
+    let mut times: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for batch in truth.run.batches(Table::Tokens) {
+        for row in 0..batch.num_rows() {
+            let index = optional::<UInt32Type>(&batch, "token_index", row).unwrap();
+            times.insert(index, (wide(&batch, "begin_ns", row), wide(&batch, "end_ns", row)));
+        }
+    }
+    let rows: Vec<&Access> = truth.accesses.iter().filter(|access| access.token_index.is_some()).collect();
+    for access in &rows {
+        let (begin_ns, end_ns) = times[&access.token_index.unwrap()];
+        assert!((begin_ns..=end_ns).contains(&access.timestamp_ns), "{access:?} in {begin_ns}..{end_ns}");
+    }
+    let decoded: BTreeSet<u32> = rows.iter().filter_map(|access| access.token_index).collect();
+    assert_eq!(decoded.len(), 5, "each token but the one that the prompt gives");
+}
+
+#[test]
 fn attention_in_separate_operations_reads_every_padded_cell() {
     let truth = Truth::of(grouped_tied(), KvType::F16, &["--flash-attention", "off"]);
     let padded_cells = 256;
@@ -189,6 +239,10 @@ fn attention_in_separate_operations_reads_every_padded_cell() {
     }
     let positions: BTreeSet<i32> = truth.run.blocks().iter().filter_map(|block| block.position).collect();
     assert_eq!(positions, (0..(PROMPT_TOKENS + 5) as i32).collect());
+    let occupied: u64 = (0..=5).map(|step| PROMPT_TOKENS + step).sum();
+    let loads = &truth.run.metadata()["kv_accesses"];
+    assert_eq!(loads["loaded_occupied_bytes"], occupied * truth.kv_bytes_per_token());
+    assert_eq!(loads["loaded_unoccupied_bytes"], (6 * padded_cells - occupied) * truth.kv_bytes_per_token());
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub fn schema() -> SchemaRef {
 #[rustfmt::skip]
 pub(super) const MEANINGS: [Meaning; 20] = [
     meaning("timestamp_ns", "ns", "when it was sampled"),
-    meaning("label", "", "role of the process: `worker` runs the model, `observer` watches; `<label>:total` sums up the processes of a label"),
+    meaning("label", "", "role of the process: `worker` runs the model, `client` drives a server or a command, `observer` watches; `<label>:total` sums up the processes of a label"),
     meaning("pid", "", "process id; 0 for a total"),
     meaning("rss_bytes", "bytes", "resident memory"),
     meaning("vms_bytes", "bytes", "virtual memory"),

@@ -15,6 +15,18 @@ pub use super::trace_columns::{TraceColumns, UnfitTrace};
 use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
 
+/// What the setting of memory to one value is called in the `symbol` column. It is a store, and nothing that anybody will
+/// read is kept by it.
+pub const CLEAR_SYMBOL: &str = "ggml_backend_buffer_clear";
+
+/// What the placing of a tensor in a mapping of its file is called in the `symbol` column. Nobody sees the kernel bring the
+/// bytes in.
+pub const MAPPED_SYMBOL: &str = "mmap";
+
+/// What the reading of a file straight into a tensor's memory is called in the `symbol` column. That it was done is
+/// concluded from the tensor's later use.
+pub const FILE_READ_SYMBOL: &str = "read";
+
 /// One access, with what its source knows of it and, once it is labelled, whose memory it touched.
 ///
 /// Every source of accesses makes this row, every reader gives it back, and rules look at it. What a source does not
@@ -49,7 +61,7 @@ pub struct TraceRow<'a> {
     pub cpu_id: Option<u16>,
     /// Thread that made the access, if known.
     pub thread_id: Option<u32>,
-    /// Index of the token being computed, counted over the run; none while the prompt is processed.
+    /// Index of the token that the computation gives, counted over the run; none while the prompt is processed.
     pub token_index: Option<u32>,
     /// Tokens in the context when the access was made.
     pub context_tokens: Option<u32>,
@@ -149,7 +161,7 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("numa_node", "", "NUMA node of the memory; missing where the source does not see it, as `tensor_ops` does not"),
     meaning("cpu_id", "", "processor that made the access; missing where the source does not see it, as `tensor_ops` does not"),
     meaning("thread_id", "", "thread that computed the graph; its helpers are not told apart. Missing for the placing of weights"),
-    meaning("token_index", "", "row of `tokens` with the token that is being computed; missing in step 0 and where one graph computes several tokens"),
+    meaning("token_index", "", "row of `tokens` with the token that the computation gives; missing in step 0 and where one graph computes several tokens"),
     meaning("context_tokens", "tokens", "highest position among the tokens of the graph, plus 1; missing where positions are not known"),
     meaning("size_bytes", "bytes", "bytes from `address` on"),
     meaning("step", "", "0 for a prompt, n for the n-th decode step of the run; missing outside of a computation"),

@@ -194,7 +194,7 @@ unsafe extern "C" fn buffer_base(_: *mut c_void) -> *mut c_void {
 }
 
 unsafe extern "C" fn buffer_size(_: *mut c_void) -> usize {
-    0
+    usize::MAX
 }
 
 unsafe extern "C" fn buffer_usage(buffer: *mut c_void) -> c_int {

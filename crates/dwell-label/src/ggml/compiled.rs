@@ -60,7 +60,9 @@ pub struct CompiledGraph {
     pub positions: Option<usize>,
     /// Tokens computed.
     pub tokens: usize,
-    /// Bytes of inputs that the runtime writes before the computation.
+    /// Inputs that its operations read: the runtime writes them before the computation.
+    pub inputs: Vec<CompiledOperand>,
+    /// Bytes of all inputs, whether an operation reads them or not.
     pub input_bytes: u64,
     /// Bytes of the result that the runtime reads after it.
     pub result_bytes: u64,
@@ -75,6 +77,7 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
     let mut compiler = Compiler { graph, regions, kv, capture_of };
     let mut next_stamp = 0;
     let mut units = Vec::with_capacity(graph.units.len());
+    let mut inputs: Vec<u32> = Vec::new();
     for (index, unit) in graph.units.iter().enumerate() {
         while graph.stamped_units.get(next_stamp).is_some_and(|&stamped| (stamped as usize) < index) {
             next_stamp += 1;
@@ -83,11 +86,18 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         // Stores first: they tell which caches are transposed before the loads of the same graph need to know.
         let stores = touch.stores.iter().map(|operand| compiler.operand(operand, true)).collect();
         let loads = touch.loads.iter().map(|operand| compiler.operand(operand, false)).collect();
+        for root in touch.loads.iter().map(|operand| graph.tensors[operand.tensor as usize].root) {
+            if is_input(graph, &graph.tensors[root as usize]) && !inputs.contains(&root) {
+                inputs.push(root);
+            }
+        }
         let op = graph.tensors[unit.node as usize].op;
         let mut operands = touch.loads.iter().chain(&touch.stores);
         let is_assumed = touch.is_assumed || operands.any(|operand| compiler.lacks_capture(operand));
         units.push(CompiledUnit { op, is_assumed, loads, stores, stamp: next_stamp });
     }
+    let whole = |tensor: u32| Operand { tensor, part: Part::Whole };
+    let inputs = inputs.into_iter().map(|tensor| compiler.operand(&whole(tensor), true)).collect();
     let token_ids = compiler.capture_used_by("GET_ROWS", "token_embd");
     let positions = compiler.positions();
     CompiledGraph {
@@ -98,6 +108,7 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         tokens: compiler.tokens(token_ids),
         token_ids,
         positions,
+        inputs,
         input_bytes: input_bytes(graph),
         result_bytes: result_bytes(graph),
         has_foreign_memory: graph.buffers.iter().any(|buffer| !buffer.is_host),
@@ -212,12 +223,17 @@ impl Compiler<'_> {
     }
 }
 
-/// Whose memory a tensor that owns its memory lies in.
+/// Whose memory a tensor of a graph lies in that owns its memory.
 fn region_type_of(graph: &Graph, root: &TensorShape) -> RegionType {
-    if root.name.starts_with(CACHE_PREFIX) {
+    region_type(&root.name, graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage))
+}
+
+/// Whose memory a tensor lies in, by its name and by what its buffer is for.
+pub fn region_type(name: &str, usage: Option<u8>) -> RegionType {
+    if name.starts_with(CACHE_PREFIX) {
         return RegionType::KvCache;
     }
-    match graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage) {
+    match usage {
         Some(USAGE_WEIGHTS) => RegionType::Weight,
         Some(USAGE_COMPUTE) => RegionType::Activation,
         Some(_) => RegionType::Runtime,
@@ -226,12 +242,18 @@ fn region_type_of(graph: &Graph, root: &TensorShape) -> RegionType {
 }
 
 /// Leaves in compute memory are inputs: the runtime writes them before each computation.
+fn is_input(graph: &Graph, tensor: &TensorShape) -> bool {
+    graph.op_name(tensor) == "NONE"
+        && graph.buffers.get(tensor.buffer as usize).is_some_and(|buffer| buffer.usage == USAGE_COMPUTE)
+}
+
 fn input_bytes(graph: &Graph) -> u64 {
-    let is_input = |tensor: &&TensorShape| {
-        graph.op_name(tensor) == "NONE"
-            && graph.buffers.get(tensor.buffer as usize).is_some_and(|b| b.usage == USAGE_COMPUTE)
-    };
-    graph.tensors.iter().filter(is_input).map(|tensor| total_bytes(graph, tensor)).fold(0, u64::saturating_add)
+    graph
+        .tensors
+        .iter()
+        .filter(|tensor| is_input(graph, tensor))
+        .map(|tensor| total_bytes(graph, tensor))
+        .fold(0, u64::saturating_add)
 }
 
 /// The last unit's result is what the runtime reads back.

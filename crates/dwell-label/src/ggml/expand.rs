@@ -15,6 +15,9 @@ use crate::output::Output;
 use crate::regions::Regions;
 use crate::timeline::Computation;
 
+/// What the writing of inputs is called in the `symbol` column.
+const INPUT_SYMBOL: &str = "set_input";
+
 /// A captured operand, decoded.
 pub enum Captured {
     Indices(IndexRuns),
@@ -74,6 +77,15 @@ impl Expansion<'_> {
             }
             self.loads(unit, symbol, captures, time_ns, step.thread);
             self.stores(unit, symbol, captures, time_ns, step.thread);
+        }
+    }
+
+    /// Writes what the runtime stored before the computation: the inputs that it reads.
+    pub fn inputs(&mut self, graph: &CompiledGraph, step: &Step) {
+        for input in &graph.inputs {
+            if let Bytes::Fixed { ranges, .. } = &input.bytes {
+                self.rows(input, OpType::Store, INPUT_SYMBOL, ranges, step.begin_ns, step.thread);
+            }
         }
     }
 

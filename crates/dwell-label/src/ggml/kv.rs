@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use dwell_events::address_space::{address_in_other, process_of};
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::kv_block_lifecycle::{BeginCause, EndCause, KvBlockBuilder, KvBlockRow, KvKind};
 use dwell_records::TensorShape;
 use dwell_records::names::layer_of;
@@ -77,6 +78,8 @@ struct KvTensor {
     streams: u64,
     is_transposed: bool,
     cells: Vec<Cell>,
+    /// Blocks that were stored by computations.
+    stored_tokens: u64,
 }
 
 impl KvTensor {
@@ -100,7 +103,7 @@ impl KvTensor {
     /// The same in a process that is forked now.
     fn inherited(&self, process: u8, fork_ns: u64) -> Self {
         let cells = self.cells.iter().map(|cell| cell.inherited(fork_ns)).collect();
-        Self { base: address_in_other(process, self.base), cells, ..*self }
+        Self { base: address_in_other(process, self.base), cells, stored_tokens: 0, ..*self }
     }
 }
 
@@ -116,6 +119,8 @@ pub struct KvCaches {
     inherited: HashMap<u64, KvTensor>,
     next_block_id: u64,
     live_bytes: u64,
+    /// All but the number of tokens, which the tensors have.
+    accesses: KvAccesses,
 }
 
 impl KvCaches {
@@ -155,6 +160,7 @@ impl KvCaches {
                 streams,
                 is_transposed: false,
                 cells: vec![EMPTY_CELL; usize::try_from(cells).ok()?],
+                stored_tokens: 0,
             },
         };
         let index = self.tensors.len();
@@ -215,11 +221,19 @@ impl KvCaches {
         cells
     }
 
-    /// A block was written for another token.
+    /// A block was computed for another token.
     pub fn store(&mut self, index: KvIndex, cell: u64, place: Place, time_ns: u64, out: &mut KvBlockBuilder) {
         if cell as usize >= self.tensors[index].cells.len() {
             return;
         }
+        let tensor = &mut self.tensors[index];
+        tensor.stored_tokens += 1;
+        self.accesses.stored_bytes = self.accesses.stored_bytes.saturating_add(tensor.block_bytes);
+        self.begin_life(index, cell, place, time_ns, out);
+    }
+
+    /// A block of a token is in a cell of the tensor from now on.
+    fn begin_life(&mut self, index: KvIndex, cell: u64, place: Place, time_ns: u64, out: &mut KvBlockBuilder) {
         self.end_life(index, cell as usize, EndCause::Overwritten, Some(time_ns), out);
         let tensor = &mut self.tensors[index];
         tensor.cells[cell as usize] = Cell {
@@ -240,10 +254,18 @@ impl KvCaches {
     pub fn load(&mut self, index: KvIndex, cells: Range<u32>, time_ns: u64) {
         let tensor = &mut self.tensors[index];
         let end = (cells.end as usize).min(tensor.cells.len());
-        for cell in &mut tensor.cells[(cells.start as usize).min(end)..end] {
+        let cells = &mut tensor.cells[(cells.start as usize).min(end)..end];
+        let mut occupied = 0;
+        for cell in cells.iter_mut() {
             cell.last_read_ns = time_ns;
             cell.reads += u32::from(cell.is_live);
+            occupied += u64::from(cell.is_live);
         }
+        let unoccupied = cells.len() as u64 - occupied;
+        let loaded = &mut self.accesses.loaded_occupied_bytes;
+        *loaded = loaded.saturating_add(occupied * tensor.block_bytes);
+        let loaded = &mut self.accesses.loaded_unoccupied_bytes;
+        *loaded = loaded.saturating_add(unoccupied * tensor.block_bytes);
     }
 
     /// Blocks were written again for the same tokens.
@@ -262,6 +284,25 @@ impl KvCaches {
                     ..before
                 };
                 self.live_bytes += self.tensors[index].block_bytes;
+            }
+        }
+    }
+
+    /// Bytes of the tensor at this address were read outside of any graph.
+    pub fn read_outside(&mut self, tensor_address: u64, range: ByteRange, time_ns: u64) {
+        if let Some(&index) = self.by_address.get(&tensor_address) {
+            let cells = self.cells_in(index, &[range]);
+            cells.into_iter().for_each(|cells| self.load(index, cells, time_ns));
+        }
+    }
+
+    /// Bytes of the tensor at this address were set to one value: no token has them any more.
+    pub fn clear(&mut self, tensor_address: u64, range: ByteRange, time_ns: u64, out: &mut KvBlockBuilder) {
+        let Some(&index) = self.by_address.get(&tensor_address) else { return };
+        for cells in self.cells_in(index, &[range]) {
+            let end = (cells.end as usize).min(self.tensors[index].cells.len());
+            for cell in (cells.start as usize).min(end)..end {
+                self.end_life(index, cell, EndCause::Removed, Some(time_ns), out);
             }
         }
     }
@@ -314,12 +355,21 @@ impl KvCaches {
                         position: Some(original.position).filter(|&position| position != UNKNOWN),
                         sequence: Some(target),
                     };
-                    self.store(index, to * per_stream + cell, place, time_ns, out);
+                    self.begin_life(index, to * per_stream + cell, place, time_ns, out);
                     copied_bytes += self.tensors[index].block_bytes;
                 }
             }
         }
         copied_bytes
+    }
+
+    /// What was loaded and stored so far.
+    pub fn accesses(&self) -> KvAccesses {
+        // Every token has a key in the first layer that has any, in each of the processes.
+        let first_layer = self.tensors.iter().map(|tensor| tensor.layer).min();
+        let is_counted = |tensor: &&KvTensor| Some(tensor.layer) == first_layer && tensor.kind == KvKind::K;
+        let stored_tokens = self.tensors.iter().filter(is_counted).map(|tensor| tensor.stored_tokens).sum();
+        KvAccesses { stored_tokens, ..self.accesses }
     }
 
     /// Ends what still lives, at the end of the run.

@@ -4,6 +4,7 @@
 //! Graph ─▶ touch: which operands an operation reads and writes ─▶ compiled: as regions and byte ranges
 //! Step  ─▶ expand: rows of `trace`, with what only the step knows: rows, cells, experts, times
 //!            └─▶ kv: lives of KV blocks ─▶ rows of `kv_block_lifecycle`
+//! Transferred ─▶ transfers: what happens between graphs
 //! ```
 
 mod compiled;
@@ -11,13 +12,15 @@ mod expand;
 mod kv;
 mod ranges;
 mod touch;
+mod transfers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use dwell_events::address_space::{PROCESSES_MAX, address_in_other};
 use dwell_events::engine::EngineEvent;
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::region_map::RegionRow;
-use dwell_events::schema::trace::TraceRow;
+use dwell_events::schema::trace::{FILE_READ_SYMBOL, MAPPED_SYMBOL, TraceRow};
 use dwell_events::{LossKind, OpType, Phase, RegionType};
 use dwell_records::names::layer_of;
 use dwell_records::{Graph, Placement, Step, WeightPlaced};
@@ -27,6 +30,7 @@ use crate::loss_count::LossCount;
 use crate::moved::{move_graph, move_weight};
 use crate::output::Output;
 use crate::regions::{RegionPlace, Regions};
+use crate::timeline::Moment;
 use compiled::{CompiledGraph, compile};
 use expand::{Expansion, decode_captures};
 use kv::KvCaches;
@@ -37,6 +41,9 @@ pub const SOURCE: &str = "tensor_ops";
 const DSO: &str = "ggml-cpu";
 /// Name of the code that puts weights into memory.
 const LOADER_DSO: &str = "llama";
+
+/// Recorders of earlier versions do not tell what happens between graphs.
+const FIRST_WIRE_VERSION_WITH_TRANSFERS: u16 = 2;
 
 /// Graphs after which an older one is not computed under its number any more.
 const GRAPHS_KEPT: u32 = 2048;
@@ -60,6 +67,10 @@ pub struct GraphLabeller {
     graphs: HashMap<(u8, u32), CompiledGraph>,
     /// Regions of weights that are in place, whatever rules call the access that put them there, and since when.
     placed: HashMap<u32, u64>,
+    /// Processes whose recorder tells what happens between graphs.
+    tells_transfers: HashSet<u8>,
+    /// The latest computation of each process: what follows it before the next one is made with its results.
+    latest: HashMap<u8, Moment>,
     /// Forked processes.
     forks: HashMap<u8, ForkedFrom>,
     graph_count: u64,
@@ -74,6 +85,8 @@ impl GraphLabeller {
             kv: KvCaches::default(),
             graphs: HashMap::new(),
             placed: HashMap::new(),
+            tells_transfers: HashSet::new(),
+            latest: HashMap::new(),
             forks: HashMap::new(),
             graph_count: 0,
             step_count: 0,
@@ -83,6 +96,18 @@ impl GraphLabeller {
     /// Graphs that were stored, and computations of them.
     pub fn counts(&self) -> (u64, u64) {
         (self.graph_count, self.step_count)
+    }
+
+    /// What was loaded and stored of the KV cache.
+    pub fn kv_accesses(&self) -> KvAccesses {
+        self.kv.accesses()
+    }
+
+    /// A process is recorded from now on, with records of this version.
+    pub fn begins(&mut self, process: u8, wire_version: u16) {
+        if wire_version >= FIRST_WIRE_VERSION_WITH_TRANSFERS {
+            self.tells_transfers.insert(process);
+        }
     }
 
     /// A process was forked from another, and has what was in its memory then: weights and KV blocks.
@@ -136,7 +161,7 @@ impl GraphLabeller {
             size_bytes: weight.size_bytes,
         });
         let (origin, file_offset, symbol) = match weight.placement {
-            Placement::Mapped => ("mapped", self.file_offsets.get(&weight.name).copied(), "mmap"),
+            Placement::Mapped => ("mapped", self.file_offsets.get(&weight.name).copied(), MAPPED_SYMBOL),
             Placement::Copied if weight.buffer.contains("REPACK") => ("repacked", None, "ggml_backend_tensor_set"),
             Placement::Copied => ("copied", None, "ggml_backend_tensor_set"),
         };
@@ -159,7 +184,9 @@ impl GraphLabeller {
         let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
         let tokens = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
         let computation = labelling.timeline.computes(process, ids.as_deref(), positions.as_deref(), tokens);
-        count_unseen(&mut labelling.loss, graph, step);
+        let tells_transfers = self.tells_transfers.contains(&process);
+        count_unseen(&mut labelling.loss, graph, step, tells_transfers);
+        self.latest.insert(process, computation.moment);
         let mut expansion = Expansion {
             regions: &mut labelling.regions,
             kv: &mut self.kv,
@@ -167,6 +194,9 @@ impl GraphLabeller {
             computation: &computation,
             out,
         };
+        if tells_transfers {
+            expansion.inputs(graph, step);
+        }
         expansion.run(graph, step, &captures);
         labelling.timeline.computed(process, computation.step, self.kv.live_bytes());
         true
@@ -220,7 +250,7 @@ impl GraphLabeller {
             let Some(row) = labelling.regions.row_mut(region.id).filter(|row| row.bytes_written == 0) else { continue };
             row.origin = "copied";
             let (address, size_bytes) = (row.address, row.size_bytes);
-            let store = WeightStore { address, size_bytes, symbol: "read", time_ns: loaded_ns };
+            let store = WeightStore { address, size_bytes, symbol: FILE_READ_SYMBOL, time_ns: loaded_ns };
             self.store_weight(region.id, &store, labelling, out);
         }
     }
@@ -297,16 +327,18 @@ struct WeightStore {
 }
 
 /// What no computation of a graph shows.
-fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step) {
+fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step, tells_transfers: bool) {
     if step.times_ns.len() != graph.stamps {
         let (expected, found) = (graph.units.len(), step.nodes_done);
         loss.add(LossKind::UnalignedOpTimes, 1, None, || {
             format!("{found} calls for {expected} operations in the first such step")
         });
     }
-    loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
-    if graph.result_bytes > 0 {
-        loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
+    if !tells_transfers {
+        loss.add(LossKind::InputUpload, 1, Some(graph.input_bytes), || "inputs written before each graph".into());
+        if graph.result_bytes > 0 {
+            loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
+        }
     }
     loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
 }

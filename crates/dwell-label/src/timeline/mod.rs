@@ -31,7 +31,7 @@ pub struct Moment {
     pub phase: Option<Phase>,
     /// 0 for a prompt, n for the n-th decoded token; none outside of a computation.
     pub step: Option<u32>,
-    /// The token that is being decoded, counted over the run; none in a prompt and where several are computed at once.
+    /// The token that the computation gives, counted over the run; none in a prompt and where several are computed at once.
     pub token_index: Option<u32>,
     /// Tokens in the context, as far as the tokens being computed tell.
     pub context_tokens: Option<u32>,
@@ -184,7 +184,7 @@ impl Timeline {
         let places = self.pending.take(ids, positions, tokens);
         let context_tokens = context_tokens(places.iter().filter_map(|place| place.position));
         let token_index = match &places[..] {
-            [only] => only.sequence.zip(only.position).and_then(|(sequence, at)| self.tokens.index_at(sequence, at)),
+            [only] => only.sequence.zip(only.position).and_then(|(sequence, at)| self.tokens.next_after(sequence, at)),
             _ => None,
         };
         let step = self.batch_step.unwrap_or_else(|| {
@@ -227,7 +227,7 @@ impl Timeline {
         self.batch_step = Some(step);
         self.tokens.batch_begins(step, &tokens, time_ns, &mut out.tokens);
         let token_index = match &tokens[..] {
-            [only] if step > 0 => self.tokens.index_at(only.sequence, only.position),
+            [only] if step > 0 => self.tokens.next_after(only.sequence, only.position),
             _ => None,
         };
         let context_tokens = context_tokens(tokens.iter().map(|token| token.position));

@@ -97,9 +97,9 @@ impl TokenLog {
         self.by_place = std::mem::take(&mut self.by_place).into_iter().map(moved).collect();
     }
 
-    /// Number of the token at a place.
-    pub(super) fn index_at(&self, sequence: i32, position: i32) -> Option<u32> {
-        self.by_place.get(&(sequence, position)).copied()
+    /// Number of the token that will be given by a computation of the one at this place, if that one is known.
+    pub(super) fn next_after(&self, sequence: i32, position: i32) -> Option<u32> {
+        self.by_place.contains_key(&(sequence, position)).then_some(self.next_index)
     }
 
     /// Hands out what is left and says how many tokens decode steps gave.
@@ -154,7 +154,7 @@ mod tests {
         log.generated(chosen, 21, Some(100), &mut rows);
         log.removed(0, 1, 2);
         log.shifted(0, 2, -1, -1);
-        assert_eq!(log.index_at(0, 2), Some(3));
+        assert_eq!((log.next_after(0, 2), log.next_after(0, 3)), (Some(4), None));
         log.batch_begins(1, &[token(5, 2)], 30, &mut rows);
         log.batch_ends(40, Some(100), &mut rows);
         assert_eq!(log.finish(&mut rows), 0);

@@ -2,6 +2,7 @@
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
 use dwell_analysis::validity::ValidityClass;
+use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
 use super::{bytes, count, or_dash, ratio, seconds, speed_line, table};
@@ -22,6 +23,9 @@ pub fn summary_text(run: &RunSummary) -> String {
         memory_lines(memory).into_iter().for_each(|(name, value)| line(name, value));
     }
     line("seen", seen_line(run));
+    if let Some(loads) = run.kv_accesses.filter(|loads| loads.loaded_unoccupied_bytes > 0) {
+        line("kv reads", kv_reads_line(loads));
+    }
     line("lost", lost_line(run));
     line("observer", observer_line(run));
     line("validity", validity_line(run));
@@ -89,6 +93,16 @@ fn seen_line(run: &RunSummary) -> String {
             format!("no accesses: {}", reason.unwrap_or("the collector tensor_ops was not used"))
         }
     }
+}
+
+/// Said only where cells without a token were loaded.
+fn kv_reads_line(loads: KvAccesses) -> String {
+    let all = loads.loaded_occupied_bytes.saturating_add(loads.loaded_unoccupied_bytes);
+    format!(
+        "{}, {:.1} % of it from cells that hold no token",
+        bytes(all),
+        loads.loaded_unoccupied_bytes as f64 / all as f64 * 100.0
+    )
 }
 
 fn lost_line(run: &RunSummary) -> String {
