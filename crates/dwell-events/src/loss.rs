@@ -38,6 +38,8 @@ pub enum LossKind {
     UnrecordedGraphs,
     /// Operations whose access rule is not known; all of their operands are taken as touched.
     GenericOpRule,
+    /// Accesses that would lie outside the tensor that they are accesses to. They were cut or left out.
+    RowsOutsideTensor,
     /// A graph ran on a device whose memory the recorder does not see.
     ForeignDevice,
     /// The worker ended before the run did.
@@ -68,7 +70,7 @@ pub enum LossKind {
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 20] = [
+    pub const ALL: [LossKind; 21] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -76,6 +78,7 @@ impl LossKind {
         LossKind::UnalignedOpTimes,
         LossKind::UnrecordedGraphs,
         LossKind::GenericOpRule,
+        LossKind::RowsOutsideTensor,
         LossKind::ForeignDevice,
         LossKind::WorkerDied,
         LossKind::ObserverDied,
@@ -101,6 +104,7 @@ impl LossKind {
             LossKind::UnalignedOpTimes => "unaligned_op_times",
             LossKind::UnrecordedGraphs => "unrecorded_graphs",
             LossKind::GenericOpRule => "generic_op_rule",
+            LossKind::RowsOutsideTensor => "rows_outside_tensor",
             LossKind::ForeignDevice => "foreign_device",
             LossKind::WorkerDied => "worker_died",
             LossKind::ObserverDied => "observer_died",
@@ -131,6 +135,7 @@ impl LossKind {
             | LossKind::UnseenKvHistory => Severity::Info,
             LossKind::KvStreamCopy
             | LossKind::UnrecordedGraphs
+            | LossKind::RowsOutsideTensor
             | LossKind::ForeignDevice
             | LossKind::WorkerDied
             | LossKind::ObserverDied
@@ -164,6 +169,9 @@ impl LossKind {
             LossKind::UnrecordedGraphs => "these graphs left no rows; totals are lower bounds",
             LossKind::GenericOpRule => {
                 "all operands of these operations are taken as read in full; bytes are an upper bound"
+            }
+            LossKind::RowsOutsideTensor => {
+                "accesses that would lie outside their tensor were cut or left out; totals of these operations are wrong"
             }
             LossKind::ForeignDevice => "addresses on other devices are theirs, and what happens there is not checked",
             LossKind::WorkerDied => "the tables hold everything until the worker ended",

@@ -97,6 +97,15 @@ impl GraphBuilder {
         node
     }
 
+    /// A part of another tensor, or all of it in another shape; nothing is executed. Strides are in bytes.
+    pub fn view(&mut self, whole: u32, offset: u64, ne: [i64; 4], nb: [u64; 4]) -> u32 {
+        let shape = self.graph.tensors[whole as usize].clone();
+        let (name, op) = (format!("{} (view)", shape.name), self.op_number("VIEW"));
+        let sources = vec![whole];
+        self.graph.tensors.push(TensorShape { name, op, ne, nb, address: shape.address + offset, sources, ..shape });
+        self.graph.tensors.len() as u32 - 1
+    }
+
     /// Says that each step brings the values of an operand.
     pub fn capture(&mut self, tensor: u32, form: CaptureForm) {
         self.graph.captures.push(Capture { tensor, form });

@@ -8,7 +8,7 @@ use dwell_records::names::layer_of;
 use dwell_records::{Capture, CaptureForm, Graph, TensorShape};
 
 use super::kv::{KvCaches, KvIndex};
-use super::ranges::{ByteRange, Layout};
+use super::ranges::{ByteRange, Layout, join};
 use super::touch::{Operand, Part, touch};
 use crate::regions::{RegionLabel, RegionPlace, Regions};
 
@@ -23,7 +23,7 @@ const CACHE_PREFIX: &str = "cache_";
 pub enum Bytes {
     /// The same in every step.
     Fixed { ranges: Vec<ByteRange>, cells: Vec<Range<u32>> },
-    /// Rows named by captured integers, gathered along dimension 2 and 3 of the index tensor.
+    /// Rows named by captured integers, plane by plane.
     Rows { capture: usize, layout: Layout, indices_ne: [u64; 4] },
     /// Slabs of dimension 2 named by captured integers.
     Slabs { capture: usize, layout: Layout },
@@ -34,6 +34,8 @@ pub enum Bytes {
 /// An operand of a unit.
 pub struct CompiledOperand {
     pub region: RegionLabel,
+    /// Bytes of the tensor that owns the memory. Nothing outside of it is touched.
+    pub extent: ByteRange,
     pub kv: Option<KvIndex>,
     pub bytes: Bytes,
 }
@@ -44,6 +46,10 @@ pub struct CompiledUnit {
     pub is_assumed: bool,
     pub loads: Vec<CompiledOperand>,
     pub stores: Vec<CompiledOperand>,
+    /// What is read of the result.
+    pub reloads: Vec<CompiledOperand>,
+    /// Whether bytes may be in several of the loads, depending on the step.
+    pub has_shared_loads: bool,
     /// Index of the first time taken after this unit.
     pub stamp: usize,
 }
@@ -85,7 +91,8 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         let touch = touch(graph, unit);
         // Stores first: they tell which caches are transposed before the loads of the same graph need to know.
         let stores = touch.stores.iter().map(|operand| compiler.operand(operand, true)).collect();
-        let loads = touch.loads.iter().map(|operand| compiler.operand(operand, false)).collect();
+        let (loads, has_shared_loads) = compiler.loads(&touch.loads);
+        let reloads = touch.reloads.iter().map(|operand| compiler.operand(operand, false)).collect();
         for root in touch.loads.iter().map(|operand| graph.tensors[operand.tensor as usize].root) {
             if is_input(graph, &graph.tensors[root as usize]) && !inputs.contains(&root) {
                 inputs.push(root);
@@ -94,7 +101,7 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         let op = graph.tensors[unit.node as usize].op;
         let mut operands = touch.loads.iter().chain(&touch.stores);
         let is_assumed = touch.is_assumed || operands.any(|operand| compiler.lacks_capture(operand));
-        units.push(CompiledUnit { op, is_assumed, loads, stores, stamp: next_stamp });
+        units.push(CompiledUnit { op, is_assumed, loads, stores, reloads, has_shared_loads, stamp: next_stamp });
     }
     let whole = |tensor: u32| Operand { tensor, part: Part::Whole };
     let inputs = inputs.into_iter().map(|tensor| compiler.operand(&whole(tensor), true)).collect();
@@ -143,13 +150,42 @@ impl Compiler<'_> {
             self.kv.set_transposed(index);
         }
         let bytes = self.bytes(operand, tensor, kv);
-        CompiledOperand { region, kv, bytes }
+        let extent = ByteRange { address: root.address, size_bytes: root_bytes };
+        CompiledOperand { region, extent, kv, bytes }
+    }
+
+    /// The loads of a unit, each byte in one of them, and whether that can only be told by the step. Operands that are parts
+    /// of one tensor may overlap: keys and values that are the same bytes, a product of a tensor with itself.
+    fn loads(&mut self, operands: &[Operand]) -> (Vec<CompiledOperand>, bool) {
+        let mut loads: Vec<CompiledOperand> = Vec::with_capacity(operands.len());
+        let mut is_open = false;
+        for operand in operands {
+            let load = self.operand(operand, false);
+            let same = loads.iter_mut().find(|other| other.region.id == load.region.id);
+            match same.map(|other| (&mut other.bytes, &load.bytes)) {
+                None => loads.push(load),
+                Some((Bytes::Fixed { ranges: known, cells }, Bytes::Fixed { ranges, .. })) => {
+                    let joined = join(known.iter().chain(ranges).copied().collect());
+                    if total(&joined) == total(known).saturating_add(total(ranges)) {
+                        loads.push(load);
+                    } else {
+                        *cells = load.kv.map_or_else(Vec::new, |index| self.kv.cells_in(index, &joined));
+                        *known = joined;
+                    }
+                }
+                Some(_) => {
+                    is_open = true;
+                    loads.push(load);
+                }
+            }
+        }
+        (loads, is_open)
     }
 
     /// Whether the part of an operand depends on values that the recorder could not read; all of it is taken then.
     fn lacks_capture(&self, operand: &Operand) -> bool {
         match operand.part {
-            Part::Rows { indices } | Part::Slabs { indices } => !self.capture_of.contains_key(&indices),
+            Part::Rows { indices } | Part::PlaneRows { indices } | Part::Slabs { indices } => !self.capture_of.contains_key(&indices),
             Part::Cells { mask, .. } => !self.capture_of.contains_key(&mask),
             Part::Whole | Part::FirstRows { .. } | Part::Window { .. } => false,
         }
@@ -164,6 +200,11 @@ impl Compiler<'_> {
                 layout,
                 indices_ne: self.graph.tensors[indices as usize].ne.map(|count| u64::try_from(count).unwrap_or(0)),
             },
+            Part::PlaneRows { indices } if capture(indices).is_some() => {
+                let capture = capture(indices).expect("checked by the guard");
+                let layout = layout.slice(2, 0, 1).slice(3, 0, 1);
+                Bytes::Rows { capture, layout, indices_ne: [u64::MAX, 1, 1, 1] }
+            }
             Part::Slabs { indices } if capture(indices).is_some() => {
                 Bytes::Slabs { capture: capture(indices).expect("checked by the guard"), layout }
             }
@@ -263,5 +304,9 @@ fn result_bytes(graph: &Graph) -> u64 {
 }
 
 fn total_bytes(graph: &Graph, tensor: &TensorShape) -> u64 {
-    Layout::of(graph, tensor).ranges().iter().map(|range| range.size_bytes).fold(0, u64::saturating_add)
+    total(&Layout::of(graph, tensor).ranges())
+}
+
+fn total(ranges: &[ByteRange]) -> u64 {
+    ranges.iter().map(|range| range.size_bytes).fold(0, u64::saturating_add)
 }

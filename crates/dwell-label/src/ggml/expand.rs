@@ -8,7 +8,7 @@ use dwell_records::{CaptureForm, IndexRuns, Step, VisibleCells};
 
 use super::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
 use super::kv::{KvCaches, KvIndex};
-use super::ranges::{ByteRange, Layout, join};
+use super::ranges::{ByteRange, Layout, RANGES_MAX, join};
 use super::{DSO, SOURCE};
 use crate::loss_count::LossCount;
 use crate::output::Output;
@@ -75,8 +75,13 @@ impl Expansion<'_> {
             if unit.is_assumed {
                 self.loss.add(LossKind::GenericOpRule, 1, None, || format!("operation {symbol}"));
             }
-            self.loads(unit, symbol, captures, time_ns, step.thread);
+            if unit.has_shared_loads {
+                self.shared_loads(&unit.loads, symbol, captures, time_ns, step.thread);
+            } else {
+                self.loads(&unit.loads, symbol, captures, time_ns, step.thread);
+            }
             self.stores(unit, symbol, captures, time_ns, step.thread);
+            self.loads(&unit.reloads, symbol, captures, time_ns, step.thread);
         }
     }
 
@@ -89,8 +94,8 @@ impl Expansion<'_> {
         }
     }
 
-    fn loads(&mut self, unit: &CompiledUnit, symbol: &str, captures: &[Captured], time_ns: u64, thread: u32) {
-        for operand in &unit.loads {
+    fn loads(&mut self, operands: &[CompiledOperand], symbol: &str, captures: &[Captured], time_ns: u64, thread: u32) {
+        for operand in operands {
             if let Bytes::Fixed { ranges, cells } = &operand.bytes {
                 self.rows(operand, OpType::Load, symbol, ranges, time_ns, thread);
                 self.count_reads(operand.kv, cells, time_ns);
@@ -98,6 +103,37 @@ impl Expansion<'_> {
                 let touched = self.touched(operand, symbol, captures);
                 self.rows(operand, OpType::Load, symbol, &touched.ranges, time_ns, thread);
                 self.count_reads(operand.kv, &touched.cells, time_ns);
+            }
+        }
+    }
+
+    /// Loads of operands of which several are parts of one tensor, such as keys and values that are the same bytes: each
+    /// byte once.
+    fn shared_loads(
+        &mut self,
+        operands: &[CompiledOperand],
+        symbol: &str,
+        captures: &[Captured],
+        time_ns: u64,
+        thread: u32,
+    ) {
+        let mut by_region: Vec<(&CompiledOperand, Vec<ByteRange>)> = Vec::new();
+        for operand in operands {
+            let ranges = match &operand.bytes {
+                Bytes::Fixed { ranges, .. } => ranges.clone(),
+                _ => self.touched(operand, symbol, captures).ranges,
+            };
+            match by_region.iter_mut().find(|(first, _)| first.region.id == operand.region.id) {
+                Some((_, all)) => all.extend(ranges),
+                None => by_region.push((operand, ranges)),
+            }
+        }
+        for (operand, ranges) in by_region {
+            let ranges = join(ranges);
+            self.rows(operand, OpType::Load, symbol, &ranges, time_ns, thread);
+            if let Some(index) = operand.kv {
+                let cells = self.kv.cells_in(index, &ranges);
+                self.count_reads(operand.kv, &cells, time_ns);
             }
         }
     }
@@ -200,11 +236,18 @@ impl Expansion<'_> {
         let region = &operand.region;
         let moment = &self.computation.moment;
         for range in ranges {
+            let inside = range.within(&operand.extent);
+            if inside != *range {
+                count_outside(self.loss, operand, symbol, range.size_bytes - inside.size_bytes);
+                if inside.size_bytes == 0 {
+                    continue;
+                }
+            }
             let row = TraceRow {
                 timestamp_ns,
                 phase: moment.phase,
-                address: range.address,
-                size_bytes: range.size_bytes,
+                address: inside.address,
+                size_bytes: inside.size_bytes,
                 op_type,
                 symbol,
                 dso: DSO,
@@ -225,21 +268,42 @@ impl Expansion<'_> {
     }
 }
 
-/// Ranges of the rows that indices name. The index tensor's dimensions 1 and 2 run along the table's 2 and 3.
+/// Counts a range that lies outside its tensor, or this many bytes of it. No kernel touches such bytes: a rule is wrong,
+/// or a record is damaged.
+#[cold]
+fn count_outside(loss: &mut LossCount, operand: &CompiledOperand, symbol: &str, bytes: u64) {
+    let detail = || format!("operation {symbol}, tensor {}", operand.region.tensor);
+    loss.add(LossKind::RowsOutsideTensor, 1, Some(bytes), detail);
+}
+
+/// Ranges of the rows that indices name: in each plane of the table those of the same plane of the indices, whose planes
+/// repeat where there are fewer.
 fn row_ranges(layout: &Layout, indices: &IndexRuns, indices_ne: &[u64; 4]) -> Vec<ByteRange> {
-    let per_plane = indices_ne[0].max(1);
-    let planes = indices_ne[1].max(1);
-    let mut ranges = Vec::with_capacity(indices.len());
-    for (at, row) in indices.values().enumerate() {
-        let Ok(row) = u64::try_from(row) else { continue };
-        let plane = at as u64 / per_plane;
-        let offset = row
-            .saturating_mul(layout.nb[1])
-            .saturating_add((plane % planes).saturating_mul(layout.nb[2]))
-            .saturating_add((plane / planes).saturating_mul(layout.nb[3]));
-        ranges.push(ByteRange { address: layout.address.saturating_add(offset), size_bytes: layout.row_bytes });
+    let planes = layout.ne[2].saturating_mul(layout.ne[3]);
+    if planes <= 1 {
+        return join(plane_rows(layout, indices.values()).collect());
+    }
+    let index_planes = indices_ne.map(|count| count.max(1));
+    if planes.saturating_mul(index_planes[0]) > RANGES_MAX {
+        return layout.ranges();
+    }
+    let values: Vec<i64> = indices.values().collect();
+    let mut ranges = Vec::with_capacity(values.len());
+    for (outer, inner) in (0..layout.ne[3]).flat_map(|outer| (0..layout.ne[2]).map(move |inner| (outer, inner))) {
+        let plane = outer % index_planes[2] * index_planes[1] + inner % index_planes[1];
+        let first = (plane * index_planes[0]) as usize;
+        let named = values.get(first..).unwrap_or_default().iter().copied().take(index_planes[0] as usize);
+        ranges.extend(plane_rows(&layout.slice(3, outer, 1).slice(2, inner, 1), named));
     }
     join(ranges)
+}
+
+/// Rows of the first plane of a layout.
+fn plane_rows(layout: &Layout, rows: impl Iterator<Item = i64>) -> impl Iterator<Item = ByteRange> {
+    rows.filter_map(|row| u64::try_from(row).ok()).map(|row| ByteRange {
+        address: layout.address.saturating_add(row.saturating_mul(layout.nb[1])),
+        size_bytes: layout.row_bytes,
+    })
 }
 
 /// Runs of cells that are read: those that are visible, widened to whole tiles.

@@ -16,6 +16,12 @@ impl ByteRange {
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size_bytes)
     }
+
+    /// The part of this range that lies inside another; empty if there is none.
+    pub fn within(&self, other: &ByteRange) -> ByteRange {
+        let address = self.address.max(other.address);
+        ByteRange { address, size_bytes: self.end().min(other.end()).saturating_sub(address) }
+    }
 }
 
 /// A tensor's shape as bytes: where it begins, its block size, and how many steps of which stride each dimension has.
@@ -96,7 +102,7 @@ impl Layout {
 }
 
 /// More pieces than a tensor of a real model has; a damaged record may claim any number.
-const RANGES_MAX: u64 = 1 << 20;
+pub const RANGES_MAX: u64 = 1 << 20;
 
 fn push_ranges(ranges: &mut Vec<ByteRange>, address: u64, size_bytes: u64, outer: &[(u64, u64)]) {
     match outer.split_last() {

@@ -17,8 +17,14 @@ const HINT_HADAMARD: i32 = 1;
 pub enum Part {
     /// All of it.
     Whole,
-    /// The rows that the integers of `indices` name: entries of dimension 1, gathered along dimensions 2 and 3.
+    /// The rows that the integers of `indices` name: entries of dimension 1, in each plane of dimensions 2 and 3 those that
+    /// the same plane of the indices names. Planes of the indices repeat where there are fewer.
     Rows {
+        /// Tensor with the row numbers.
+        indices: u32,
+    },
+    /// The rows that the integers of `indices` name, all of the one plane that there is.
+    PlaneRows {
         /// Tensor with the row numbers.
         indices: u32,
     },
@@ -62,12 +68,14 @@ pub struct Touch {
     pub loads: Vec<Operand>,
     /// Operands that are written.
     pub stores: Vec<Operand>,
+    /// Of what was written, what is read again: a kernel that works in its result.
+    pub reloads: Vec<Operand>,
     /// Whether the rule is the general one for an operation that is not known to follow it.
     pub is_assumed: bool,
 }
 
 /// Operations that read all of every operand and write all of their result.
-const WHOLE_OPS: [&str; 37] = [
+const WHOLE_OPS: [&str; 36] = [
     "ADD",
     "ADD1",
     "SUB",
@@ -95,7 +103,6 @@ const WHOLE_OPS: [&str; 37] = [
     "DUP",
     "ROPE",
     "CLAMP",
-    "ARGSORT",
     "TOP_K",
     "LEAKY_RELU",
     "UNARY",
@@ -117,6 +124,7 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
     let whole = |tensor: u32| Operand { tensor, part: Part::Whole };
     let mut loads = Vec::with_capacity(4);
     let mut stores = vec![whole(unit.node)];
+    let mut reloads = Vec::new();
     let mut is_assumed = false;
     match (graph.op_name(node), source(0), source(1)) {
         ("GET_ROWS", Some(table), Some(indices)) => {
@@ -132,7 +140,7 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
         }
         ("ADD_ID", Some(input), Some(rows)) => {
             let indices = source(2).unwrap_or(rows);
-            loads.extend([whole(input), Operand { tensor: rows, part: Part::Rows { indices } }, whole(indices)]);
+            loads.extend([whole(input), Operand { tensor: rows, part: Part::PlaneRows { indices } }, whole(indices)]);
         }
         ("FLASH_ATTN_EXT", Some(queries), Some(keys)) => loads = attention_loads(graph, node, queries, keys),
         ("MUL_MAT", Some(_), Some(input)) if node.op_params[1] == HINT_HADAMARD => loads.push(whole(input)),
@@ -153,12 +161,18 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
                 loads.push(whole(base));
             }
         }
+        // The indices are sorted where they end up. A single one has nothing to be compared with.
+        ("ARGSORT", Some(_), _) if node.ne[0] < 2 => {}
+        ("ARGSORT", Some(input), _) => {
+            loads.push(whole(input));
+            reloads.push(whole(unit.node));
+        }
         (op, ..) => {
             is_assumed = !WHOLE_OPS.contains(&op);
             loads.extend(node.sources.iter().copied().filter(|&tensor| tensor != NONE).map(whole));
         }
     }
-    Touch { loads, stores, is_assumed }
+    Touch { loads, stores, reloads, is_assumed }
 }
 
 /// A norm and the product after it in one pass: the norm's result is never written.
@@ -168,7 +182,7 @@ fn fused_norm(graph: &Graph, unit: &Unit, norm: &TensorShape) -> Touch {
     let input = norm.sources.first().copied();
     let factor = product.sources.iter().copied().find(|&tensor| tensor != unit.node);
     let loads = input.into_iter().chain(factor).filter(|&tensor| tensor != NONE).map(whole).collect();
-    Touch { loads, stores: vec![whole(unit.fused)], is_assumed: false }
+    Touch { loads, stores: vec![whole(unit.fused)], reloads: Vec::new(), is_assumed: false }
 }
 
 fn attention_loads(graph: &Graph, node: &TensorShape, queries: u32, keys: u32) -> Vec<Operand> {
