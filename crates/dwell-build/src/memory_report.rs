@@ -156,11 +156,12 @@ fn theory(request: &RunRequest, server: Option<&ServerDescription>, file: Option
         let bytes_per_token = shape.kv_bytes_per_token(memory.kv_type_k, memory.kv_type_v).ok()?;
         let cache_bytes = cells.and_then(|_| shape.kv_bytes(&memory).ok());
         let basis = if are_types_known(request, server) { Basis::Exact } else { Basis::Inferred };
-        Some(KvTheory { bytes_per_token, cache_bytes, basis })
+        let state_bytes = shape.state_bytes_per_sequence().saturating_mul(memory.parallel.max(1).into());
+        Some(KvTheory { bytes_per_token, cache_bytes, state_bytes: Some(state_bytes), basis })
     };
     let by_word = |bytes_per_token: u64, basis| {
         let cache_bytes = cells.map(|cells| cells.saturating_mul(bytes_per_token));
-        KvTheory { bytes_per_token, cache_bytes, basis }
+        KvTheory { bytes_per_token, cache_bytes, state_bytes: None, basis }
     };
     let told = server.and_then(|server| server.kv_bytes_per_token);
     by_file()

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 pub enum RegionType {
     /// Intermediate results and inputs of the compute graph.
     Activation,
-    /// Keys and values of past tokens, and recurrent state.
+    /// Keys and values of past tokens.
     KvCache,
+    /// What layers without attention keep of a sequence: written again with every token, of one size however long it is.
+    RecurrentState,
     /// Memory of the runtime itself: work buffers, allocator, tables.
     Runtime,
     /// Not attributed. Never called suitable for anything.
@@ -18,14 +20,21 @@ pub enum RegionType {
 
 impl RegionType {
     /// Every region type, in the alphabetical order in which tables list them.
-    pub const ALL: [RegionType; 5] =
-        [RegionType::Activation, RegionType::KvCache, RegionType::Runtime, RegionType::Unknown, RegionType::Weight];
+    pub const ALL: [RegionType; 6] = [
+        RegionType::Activation,
+        RegionType::KvCache,
+        RegionType::RecurrentState,
+        RegionType::Runtime,
+        RegionType::Unknown,
+        RegionType::Weight,
+    ];
 
     /// The name used in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             RegionType::Activation => "activation",
             RegionType::KvCache => "kv_cache",
+            RegionType::RecurrentState => "recurrent_state",
             RegionType::Runtime => "runtime",
             RegionType::Unknown => "unknown",
             RegionType::Weight => "weight",

@@ -198,6 +198,8 @@ choices! {
         Weights = "weights",
         /// KV cache.
         KvCache = "kv_cache",
+        /// State of layers without attention.
+        RecurrentState = "recurrent_state",
         /// Intermediate results.
         Compute = "compute",
         /// Anything else.

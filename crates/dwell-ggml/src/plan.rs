@@ -266,6 +266,7 @@ impl Survey<'_> {
             let (place, form) = match self.op_name(unit.node) {
                 "GET_ROWS" | "SET_ROWS" | "ROPE" => (1, CaptureForm::Indices),
                 "MUL_MAT_ID" | "ADD_ID" => (2, CaptureForm::Indices),
+                "SSM_SCAN" => (6, CaptureForm::Indices),
                 "FLASH_ATTN_EXT" => (3, CaptureForm::VisibleCells),
                 _ => continue,
             };

@@ -102,6 +102,8 @@ pub struct ModelInfo {
     pub types: Vec<TypeTotal>,
     /// Size of the KV cache in each type.
     pub kv_bytes_per_token: Vec<KvBytesPerToken>,
+    /// State that layers without attention keep for each sequence; 0 if there are none.
+    pub state_bytes_per_sequence: u64,
     /// Context length of `memory`.
     pub context_length: u32,
     /// Type of the keys in `memory`.
@@ -147,6 +149,7 @@ impl ModelInfo {
             tied_output: shape.tied_output,
             types: type_totals(file.tensors()),
             kv_bytes_per_token: kv_bytes_per_token(&shape),
+            state_bytes_per_sequence: shape.state_bytes_per_sequence(),
             context_length: request.context_length,
             kv_type_k: request.kv_type_k,
             kv_type_v: request.kv_type_v,

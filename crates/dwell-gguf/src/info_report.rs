@@ -10,7 +10,7 @@ impl Display for ModelInfo {
             writeln!(formatter, "{label:<15}{fact}")?;
         }
         self.write_types(formatter)?;
-        self.write_kv(formatter)?;
+        self.write_kept(formatter)?;
         self.write_memory(formatter)?;
         self.tensors.as_deref().map_or(Ok(()), |tensors| write_tensors(tensors, formatter))
     }
@@ -78,6 +78,21 @@ impl ModelInfo {
         Ok(())
     }
 
+    /// What is kept of the tokens: keys and values, a state, or both. An encoder keeps neither.
+    fn write_kept(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let has_kv = self.kv_bytes_per_token.iter().any(|line| line.bytes != Some(0));
+        if has_kv {
+            self.write_kv(formatter)?;
+        } else if self.state_bytes_per_sequence == 0 {
+            writeln!(formatter, "\nKV cache       none: nothing is kept between computations")?;
+        }
+        if self.state_bytes_per_sequence > 0 {
+            let bytes = self.state_bytes_per_sequence;
+            writeln!(formatter, "\nrecurrent state {} ({bytes} bytes) per sequence", scaled(bytes))?;
+        }
+        Ok(())
+    }
+
     fn write_kv(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "\nKV cache per token, all layers")?;
         for line in &self.kv_bytes_per_token {
@@ -90,11 +105,17 @@ impl ModelInfo {
 
     fn write_memory(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let (keys, values) = (self.kv_type_k.name(), self.kv_type_v.name());
+        let line = |name: &str, bytes: u64| format!("  {name:<16}{:>12}", scaled(bytes));
         writeln!(formatter, "\nmemory at context {}, keys {keys}, values {values}", self.context_length)?;
-        writeln!(formatter, "  {:<12}{:>16}", "weights", scaled(self.memory.weights_bytes))?;
-        writeln!(formatter, "  {:<12}{:>16}", "KV cache", scaled(self.memory.kv_bytes))?;
-        writeln!(formatter, "  {:<12}{:>16} (estimate)", "compute", scaled(self.memory.compute_bytes_estimate))?;
-        writeln!(formatter, "  {:<12}{:>16}", "total", scaled(self.memory.total_bytes()))
+        writeln!(formatter, "{}", line("weights", self.memory.weights_bytes))?;
+        if self.memory.kv_bytes > 0 || self.state_bytes_per_sequence == 0 {
+            writeln!(formatter, "{}", line("KV cache", self.memory.kv_bytes))?;
+        }
+        if self.memory.state_bytes > 0 {
+            writeln!(formatter, "{}", line("recurrent state", self.memory.state_bytes))?;
+        }
+        writeln!(formatter, "{} (estimate)", line("compute", self.memory.compute_bytes_estimate))?;
+        writeln!(formatter, "{}", line("total", self.memory.total_bytes()))
     }
 }
 

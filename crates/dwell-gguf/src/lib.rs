@@ -11,6 +11,7 @@ mod error;
 mod ggml_type;
 mod info;
 mod info_report;
+mod kept_memory;
 mod make;
 mod make_plan;
 mod make_spec;

@@ -93,6 +93,8 @@ pub struct MemoryNeeded {
     pub weights_bytes: u64,
     /// Keys and values of all cells.
     pub kv_bytes: u64,
+    /// State of the layers that keep one, for all sequences.
+    pub state_bytes: u64,
     /// Estimate of the buffer for intermediate results; see [`ModelShape::compute_bytes_estimate`].
     pub compute_bytes_estimate: u64,
 }
@@ -100,7 +102,8 @@ pub struct MemoryNeeded {
 impl MemoryNeeded {
     /// All parts together.
     pub fn total_bytes(&self) -> u64 {
-        self.weights_bytes.saturating_add(self.kv_bytes).saturating_add(self.compute_bytes_estimate)
+        let parts = [self.kv_bytes, self.state_bytes, self.compute_bytes_estimate];
+        parts.into_iter().fold(self.weights_bytes, u64::saturating_add)
     }
 }
 
@@ -110,13 +113,14 @@ impl ModelShape {
         Ok(MemoryNeeded {
             weights_bytes,
             kv_bytes: self.kv_bytes(request)?,
+            state_bytes: self.state_bytes_per_sequence().saturating_mul(request.parallel.max(1).into()),
             compute_bytes_estimate: self.compute_bytes_estimate(request),
         })
     }
 
     /// Bytes of the whole KV cache: the cells of each layer, of which windowed layers need fewer.
     ///
-    /// State of recurrent layers is not in it; it does not depend on the context length.
+    /// State of recurrent layers is not in it; see [`ModelShape::state_bytes_per_sequence`].
     pub fn kv_bytes(&self, request: &MemoryRequest) -> Result<u64, ShapeError> {
         if request.flash_attention {
             self.check_heads(request)?;
@@ -128,6 +132,12 @@ impl ModelShape {
             bytes = bytes.saturating_add(per_token.saturating_mul(cells).saturating_mul(request.streams()));
         }
         Ok(bytes)
+    }
+
+    /// Bytes of state that the recurrent layers keep for each sequence, in 32-bit floats, however long the context is.
+    pub fn state_bytes_per_sequence(&self) -> u64 {
+        let layers = self.layers.iter().map(|layer| layer.state_values.saturating_mul(BYTES_PER_VALUE));
+        layers.fold(0, u64::saturating_add)
     }
 
     /// Fused attention needs whole blocks in each head, not only in the row.
@@ -209,6 +219,7 @@ mod tests {
             value_length: 64,
             feed_forward: 512,
             windowed: window.is_some(),
+            state_values: 0,
         };
         ModelShape {
             architecture: "gemma3".to_owned(),
@@ -288,9 +299,21 @@ mod tests {
     }
 
     #[test]
+    fn every_sequence_has_a_state_of_its_own() {
+        let mut shape = shape(None);
+        shape.layers[0].state_values = 100;
+        assert_eq!(shape.state_bytes_per_sequence(), 400);
+        let request = MemoryRequest { parallel: 3, ..MemoryRequest::new(1024, KvType::F16) };
+        assert_eq!(shape.memory_needed(0, &request).map(|needed| needed.state_bytes), Ok(1200));
+        let longer = MemoryRequest { context_length: 8192, ..request };
+        assert_eq!(shape.memory_needed(0, &longer).map(|needed| needed.state_bytes), Ok(1200));
+    }
+
+    #[test]
     fn the_total_is_the_sum_of_the_parts() {
-        let request = MemoryRequest::new(256, KvType::F16);
-        let needed = shape(None).memory_needed(5000, &request).unwrap();
-        assert_eq!(needed.total_bytes(), 5000 + needed.kv_bytes + needed.compute_bytes_estimate);
+        let mut shape = shape(None);
+        shape.layers[0].state_values = 100;
+        let needed = shape.memory_needed(5000, &MemoryRequest::new(256, KvType::F16)).unwrap();
+        assert_eq!(needed.total_bytes(), 5000 + needed.kv_bytes + 400 + needed.compute_bytes_estimate);
     }
 }

@@ -2,6 +2,7 @@
 
 use dwell_events::engine::KvType;
 
+use crate::kept_memory::KeptMemory;
 use crate::shape_error::ShapeError;
 use crate::{GgufFile, MetadataValue, window_pattern};
 
@@ -23,6 +24,8 @@ pub struct LayerShape {
     pub feed_forward: u32,
     /// Whether it sees only the latest positions.
     pub windowed: bool,
+    /// Values of state that it keeps for each sequence, however long that is; 0 in layers that keep none.
+    pub state_values: u64,
 }
 
 impl LayerShape {
@@ -118,18 +121,19 @@ fn read_layers(reader: &MetadataReader<'_>, windowed: &[bool]) -> Result<Vec<Lay
     let heads = reader.per_layer("attention.head_count", count)?.unwrap_or_else(|| vec![0; windowed.len()]);
     let kv_heads = reader.per_layer("attention.head_count_kv", count)?.unwrap_or_else(|| heads.clone());
     let feed_forward = reader.per_layer("feed_forward_length", count)?.unwrap_or_else(|| vec![0; windowed.len()]);
-    let keeps_kv = layers_that_keep_kv(reader, count)?;
+    let kept = KeptMemory::read(reader, heads[0], &kv_heads, &feed_forward)?;
     let lengths = HeadLengths::read(reader, &heads)?;
     (0..windowed.len())
         .map(|layer| {
             let (key_length, value_length) = if windowed[layer] { lengths.windowed } else { lengths.full };
             let shape = LayerShape {
                 heads: heads[layer],
-                kv_heads: if keeps_kv[layer] { kv_heads[layer] } else { 0 },
+                kv_heads: if kept.keeps_kv[layer] { kv_heads[layer] } else { 0 },
                 key_length,
                 value_length,
                 feed_forward: feed_forward[layer],
                 windowed: windowed[layer],
+                state_values: kept.state_values[layer],
             };
             check_rows(layer, shape)
         })
@@ -162,30 +166,6 @@ impl HeadLengths {
         let stored = |value| if latent { 0 } else { value };
         Ok(HeadLengths { full: (key, stored(value)), windowed: (windowed_key, stored(windowed_value)) })
     }
-}
-
-/// Layers that have keys and values of their own: not recurrent, not sharing those of a layer before, not drafting.
-fn layers_that_keep_kv(reader: &MetadataReader<'_>, count: u32) -> Result<Vec<bool>, ShapeError> {
-    let recurrent = recurrent_layers(reader, count)?;
-    let drafting = reader.optional("nextn_predict_layers")?.unwrap_or(0);
-    let own = match reader.architecture() {
-        "gemma3n" => 20,
-        _ => count.saturating_sub(reader.optional("attention.shared_kv_layers")?.unwrap_or(0)),
-    };
-    let end = own.min(count.saturating_sub(drafting));
-    Ok((0..count).map(|layer| layer < end && !recurrent[layer as usize]).collect())
-}
-
-fn recurrent_layers(reader: &MetadataReader<'_>, count: u32) -> Result<Vec<bool>, ShapeError> {
-    if let Some(flags) = reader.flags_per_layer("attention.recurrent_layers", count)? {
-        return Ok(flags);
-    }
-    let default_interval = match reader.architecture() {
-        "qwen3next" | "qwen35" | "qwen35moe" => Some(4),
-        _ => None,
-    };
-    let interval = reader.optional("full_attention_interval")?.or(default_interval).filter(|interval| *interval > 0);
-    Ok((0..count).map(|layer| interval.is_some_and(|interval| !(layer + 1).is_multiple_of(interval))).collect())
 }
 
 /// Numbers of the architecture, by the part of the key after its name.

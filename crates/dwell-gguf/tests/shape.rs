@@ -115,6 +115,49 @@ fn layers_without_keys_and_values_of_their_own_keep_none() {
     assert_eq!(kv_heads(model("qwen35")), [0, 0, 0]);
 }
 
+fn state_values(builder: FileBuilder) -> Vec<u64> {
+    shape(builder).unwrap().layers.iter().map(|layer| layer.state_values).collect()
+}
+
+/// A model with a convolution of 4, 512 inner values, 16 values of state for each and 2 groups.
+fn scanning(architecture: &str) -> FileBuilder {
+    let key = |part: &str| format!("{architecture}.ssm.{part}");
+    let numbers = [("conv_kernel", 4), ("inner_size", 512), ("state_size", 16), ("group_count", 2)];
+    numbers.into_iter().fold(model(architecture), |builder, (part, number)| builder.u32(&key(part), number))
+}
+
+#[test]
+fn recurrent_layers_keep_a_state_for_each_sequence() {
+    // Three columns of the convolution's inputs, and a state.
+    let scan = 3 * (512 + 2 * 2 * 16) + 512 * 16;
+    assert_eq!(state_values(scanning("mamba2")), [scan; 3]);
+    assert_eq!(kv_heads(scanning("mamba2")), [0; 3]);
+    let jamba = || scanning("jamba").u32s("jamba.attention.head_count_kv", &[0, 2, 0]);
+    assert_eq!((state_values(jamba()), kv_heads(jamba())), (vec![scan, 0, scan], vec![0, 2, 0]));
+    // Attention and a scan side by side in each layer.
+    assert_eq!((state_values(scanning("falcon-h1")), kv_heads(scanning("falcon-h1"))), (vec![scan; 3], vec![8; 3]));
+    let nemotron = scanning("nemotron_h").u32s("nemotron_h.attention.head_count_kv", &[0, 2, 0]);
+    let nemotron = nemotron.u32s("nemotron_h.feed_forward_length", &[0, 0, 700]);
+    assert_eq!(state_values(nemotron), [scan, 0, 0]);
+    let next = scanning("qwen3next").u32("qwen3next.full_attention_interval", 2);
+    assert_eq!(state_values(next), [scan, 0, scan]);
+    // Two shifted embeddings, and a matrix for each head of 64.
+    let rwkv = model("rwkv7").u32("rwkv7.wkv.head_size", 64);
+    assert_eq!(state_values(rwkv), [256 * (2 + 64); 3]);
+    let convolving = model("lfm2").u32("lfm2.shortconv.l_cache", 3).u32s("lfm2.attention.head_count_kv", &[0, 0, 2]);
+    assert_eq!(state_values(convolving), [2 * 256, 2 * 256, 0]);
+    assert_eq!(state_values(model("llama")), [0; 3]);
+}
+
+#[test]
+fn encoders_keep_nothing() {
+    for architecture in ["bert", "nomic-bert", "modern-bert", "jina-bert-v2", "gemma-embedding"] {
+        let shape = shape(model(architecture)).unwrap();
+        assert_eq!(shape.kv_bytes_per_token(KvType::F16, KvType::F16), Ok(0), "{architecture}");
+        assert_eq!(shape.state_bytes_per_sequence(), 0, "{architecture}");
+    }
+}
+
 #[test]
 fn latent_attention_keeps_one_row() {
     let builder = model("deepseek2")

@@ -159,3 +159,104 @@ fn a_tensor_multiplied_with_itself_is_read_once_and_two_halves_are_two_rows() {
     let (accesses, _) = label(&graph.build(), Vec::new());
     assert_eq!(of(&accesses, Load, "input"), [(0, 32), (0, 16), (16, 16)]);
 }
+
+/// A tensor with this shape, dense.
+fn shaped(graph: &mut GraphBuilder, name: &str, ne: [i64; 4], memory: Memory) -> u32 {
+    let whole = graph.leaf(name, "f32", [ne[0], ne[1] * ne[2] * ne[3]], memory);
+    let mut nb = [4; 4];
+    (1..4).for_each(|dim| nb[dim] = nb[dim - 1] * ne[dim - 1] as u64);
+    graph.view(whole, 0, ne, nb)
+}
+
+/// A scan of two sequences, two heads of three values and a state of four values for each, with this many tokens each,
+/// over a cache with five slots.
+fn scan(tokens: i64, snapshots: i32) -> Graph {
+    let mut graph = GraphBuilder::new(1);
+    let states = shaped(&mut graph, "cache_s_l0", [4, 3, 2, 5], Memory::Any);
+    let input = shaped(&mut graph, "x", [3, 2, tokens, 2], Memory::Compute);
+    let steps = shaped(&mut graph, "dt", [2, tokens, 2, 1], Memory::Compute);
+    let decay = graph.leaf("blk.0.ssm_a", "f32", [1, 2], Memory::Weights);
+    let [b, c] = ["B", "C"].map(|name| shaped(&mut graph, name, [4, 1, tokens, 2], Memory::Compute));
+    let slots = graph.leaf("s_copy", "i32", [2, 1], Memory::Compute);
+    let values = 3 * 2 * tokens * 2 + i64::from(snapshots) * 24 * 2;
+    let node = graph.op("SSM_SCAN", "scanned", [values, 1], &[states, input, steps, decay, b, c, slots]);
+    graph.capture(slots, CaptureForm::Indices);
+    let mut graph = graph.build();
+    graph.tensors[node as usize].op_params[0] = snapshots;
+    graph
+}
+
+#[test]
+fn a_scan_reads_the_states_of_its_sequences_and_no_others() {
+    let (accesses, labelled) = label(&scan(1, 1), vec![IndexRuns::encode(&[3, 1])]);
+    // A state takes 24 values.
+    assert_eq!(of(&accesses, Load, "cache_s_l0"), [(96, 96), (288, 96)]);
+    assert_eq!(of(&accesses, Store, "scanned"), [(0, 48 + 192)]);
+    assert_eq!(of(&accesses, Load, "scanned"), []);
+    assert_eq!(counted(&labelled, "generic_op_rule"), None);
+    let types: Vec<&str> = labelled.regions.iter().map(|region| region.region_type.name()).collect();
+    assert!(types.contains(&"recurrent_state") && !types.contains(&"kv_cache"), "{types:?}");
+}
+
+#[test]
+fn a_scan_goes_on_from_the_states_in_its_result() {
+    let (accesses, _) = label(&scan(5, 1), vec![IndexRuns::encode(&[0, 1])]);
+    assert_eq!(of(&accesses, Load, "cache_s_l0"), [(0, 192)]);
+    assert_eq!(of(&accesses, Store, "scanned"), [(0, 240 + 192)]);
+    assert_eq!(of(&accesses, Load, "scanned"), [(240, 192)]);
+}
+
+#[test]
+fn snapshots_of_tokens_that_were_not_computed_are_not_written() {
+    let (accesses, _) = label(&scan(2, 4), vec![IndexRuns::encode(&[0, 1])]);
+    assert_eq!(of(&accesses, Store, "scanned"), [(0, 96 + 2 * 192)]);
+}
+
+#[test]
+fn a_scan_whose_slots_were_not_recorded_may_have_read_them_all() {
+    let mut graph = scan(1, 1);
+    graph.captures.clear();
+    let (accesses, labelled) = label(&graph, Vec::new());
+    assert_eq!(of(&accesses, Load, "cache_s_l0"), [(0, 480)]);
+    assert_eq!(counted(&labelled, "generic_op_rule"), Some((1, None)));
+}
+
+#[test]
+fn a_delta_net_works_on_the_states_in_its_result() {
+    let mut graph = GraphBuilder::new(1);
+    // Three values in each of two heads, four tokens, one sequence.
+    let [q, k, v] = ["q", "k", "v"].map(|name| shaped(&mut graph, name, [3, 2, 4, 1], Memory::Compute));
+    let [gate, beta] = ["g", "b"].map(|name| shaped(&mut graph, name, [1, 2, 4, 1], Memory::Compute));
+    let state = shaped(&mut graph, "state", [3, 3, 2, 1], Memory::Compute);
+    let node = graph.op("GATED_DELTA_NET", "gdn", [6, 4 + 3], &[q, k, v, gate, beta, state]);
+    let mut graph = graph.build();
+    graph.tensors[node as usize].op_params[0] = 1;
+    let (accesses, labelled) = label(&graph, Vec::new());
+    assert_eq!(of(&accesses, Load, "state"), [(0, 72)]);
+    assert_eq!((of(&accesses, Store, "gdn"), of(&accesses, Load, "gdn")), (vec![(0, 96 + 72)], vec![(96, 72)]));
+    assert_eq!(counted(&labelled, "generic_op_rule"), None);
+}
+
+/// One token of each of two sequences, or four of one: operands before the state, and the bytes read of the result.
+fn wkv(op: &str, operands: usize, [tokens, sequences]: [i64; 2]) -> Vec<(i64, u64)> {
+    let mut graph = GraphBuilder::new(1);
+    let shape = |graph: &mut GraphBuilder, name| shaped(graph, name, [2, 3, tokens, 1], Memory::Compute);
+    let mut sources: Vec<u32> = (0..operands).map(|place| shape(&mut graph, &format!("operand {place}"))).collect();
+    sources.push(graph.leaf("state", "f32", [2 * 2 * 3, sequences], Memory::Compute));
+    graph.op(op, "wkv", [6, tokens + 2 * sequences], &sources);
+    let (accesses, labelled) = label(&graph.build(), Vec::new());
+    assert_eq!(of(&accesses, Load, "state"), [(0, 48 * sequences as u64)], "{op}");
+    assert_eq!(of(&accesses, Store, "wkv"), [(0, 24 * (tokens + 2 * sequences) as u64)], "{op}");
+    assert_eq!(counted(&labelled, "generic_op_rule"), None, "{op}");
+    of(&accesses, Load, "wkv")
+}
+
+#[test]
+fn sums_that_grow_in_place_and_states_of_the_token_before_are_read_again() {
+    for (op, operands) in [("RWKV_WKV6", 5), ("GATED_LINEAR_ATTN", 4)] {
+        assert_eq!(wkv(op, operands, [2, 2]), [(0, 48)], "{op}");
+        assert_eq!(wkv(op, operands, [4, 1]), [(0, 96 + 48)], "{op}");
+    }
+    assert_eq!(wkv("RWKV_WKV7", 6, [2, 2]), []);
+    assert_eq!(wkv("RWKV_WKV7", 6, [4, 1]), [(96, 48)]);
+}

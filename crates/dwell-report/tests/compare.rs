@@ -38,6 +38,7 @@ fn memory(context_length: u64, base_mib: u64) -> MemoryReport {
         buffers: &buffers,
         weights: None,
         theory: Some(KvTheory {
+            state_bytes: None,
             bytes_per_token: PER_TOKEN,
             cache_bytes: Some(PER_TOKEN * context_length),
             basis: Basis::Exact,

@@ -3,6 +3,7 @@
 //! ```text
 //! load_tensors:   CPU_Mapped model buffer size =    92.10 MiB       since 2025; before, "llm_load_tensors: CPU buffer size"
 //! llama_kv_cache:        CPU KV buffer size =    11.25 MiB
+//! llama_memory_recurrent:        CPU RS buffer size =     2.31 MiB
 //! sched_reserve:        CPU compute buffer size =    14.89 MiB
 //! common_memory_breakdown_print: |   - Host               |                  118 =    92 +      11 +      14                |
 //! ```
@@ -38,7 +39,8 @@ fn buffer_line(line: &str) -> Option<ReportedBuffer> {
     let last = words.next()?;
     let (kind, device) = match last {
         "model" => (BufferKind::Weights, words.next()?),
-        "KV" | "RS" => (BufferKind::KvCache, words.next()?),
+        "KV" => (BufferKind::KvCache, words.next()?),
+        "RS" => (BufferKind::RecurrentState, words.next()?),
         "compute" => (BufferKind::Compute, words.next()?),
         "output" | "LoRA" => (BufferKind::Other, words.next()?),
         _ if before.contains("load_tensors:") => (BufferKind::Weights, last),
@@ -189,5 +191,16 @@ no buffer size = here
             ]
         );
         assert_eq!(reported_buffers("nothing of the kind"), []);
+    }
+
+    #[test]
+    fn states_are_told_apart_from_keys_and_values() {
+        let log = "llama_kv_cache:        CPU KV buffer size =    11.25 MiB\n\
+                   llama_memory_recurrent:        CPU RS buffer size =     2.50 MiB\n";
+        let expected = [
+            buffer(BufferKind::KvCache, "CPU", mib(11.25), false),
+            buffer(BufferKind::RecurrentState, "CPU", mib(2.5), false),
+        ];
+        assert_eq!(reported_buffers(log), expected);
     }
 }

@@ -56,6 +56,8 @@ pub struct KvTheory {
     pub bytes_per_token: u64,
     /// The whole cache at the context length of the run.
     pub cache_bytes: Option<u64>,
+    /// State of the layers that keep one instead, for all sequences.
+    pub state_bytes: Option<u64>,
     /// Where this comes from.
     pub basis: Basis,
 }

@@ -21,6 +21,8 @@ dwell_events::choices! {
         WeightsCopied = "weights_copied",
         /// KV cache.
         KvCache = "kv_cache",
+        /// State of layers without attention.
+        RecurrentState = "recurrent_state",
         /// Intermediate results.
         Compute = "compute",
         /// Other buffers that the runtime reports.
@@ -91,10 +93,13 @@ pub(super) fn split(
         reported(BufferKind::KvCache).is_none() && reported_bytes(inputs.buffers, BufferKind::KvCache).is_some();
     let kv_cache = reported(BufferKind::KvCache)
         .or_else(|| kv_by_theory(inputs, kv, verdict, positions.reached_by(time_ns)).filter(|_| !is_kv_elsewhere));
+    let state = reported(BufferKind::RecurrentState).or_else(|| Some((inputs.theory?.state_bytes?, Basis::Inferred)));
+    let state = state.filter(|(bytes, _)| *bytes > 0);
     let known = [
         (MemoryPart::WeightsMapped, mapped),
         (MemoryPart::WeightsCopied, copied),
         (MemoryPart::KvCache, kv_cache),
+        (MemoryPart::RecurrentState, state),
         (MemoryPart::Compute, reported(BufferKind::Compute)),
         (MemoryPart::Other, reported(BufferKind::Other)),
     ];

@@ -60,7 +60,8 @@ impl Lab {
 }
 
 pub fn theory(bytes_per_token: u64, context_length: u64) -> KvTheory {
-    KvTheory { bytes_per_token, cache_bytes: Some(bytes_per_token * context_length), basis: Basis::Exact }
+    let cache_bytes = Some(bytes_per_token * context_length);
+    KvTheory { bytes_per_token, cache_bytes, state_bytes: None, basis: Basis::Exact }
 }
 
 pub fn times_of(rows: impl IntoIterator<Item = TokenRow>) -> TokenTimes {

@@ -51,6 +51,25 @@ fn reported_buffers_and_the_rest_add_up_to_the_total() {
 }
 
 #[test]
+fn state_is_told_apart_from_the_kv_cache_reported_or_by_theory() {
+    let lab = level();
+    let theory = KvTheory { state_bytes: Some(8 * MIB), ..theory(32_768, 2_048) };
+    let inputs = MemoryInputs { theory: Some(theory), ..lab.inputs() };
+    let part_of = |inputs: &MemoryInputs<'_>, name: &str| {
+        let report = MemoryReport::of(inputs);
+        parts(report.steady.as_ref().unwrap()).into_iter().find(|part| part.0 == name)
+    };
+    assert_eq!(part_of(&inputs, "recurrent_state"), Some(("recurrent_state", 8, "inferred")));
+    assert_eq!(part_of(&inputs, "kv_cache"), Some(("kv_cache", 64, "inferred")));
+    let buffers = [buffer(BufferKind::KvCache, "CPU", 63, false), buffer(BufferKind::RecurrentState, "CPU", 9, false)];
+    let reported = MemoryInputs { buffers: &buffers, ..inputs };
+    assert_eq!(part_of(&reported, "recurrent_state"), Some(("recurrent_state", 9, "reported")));
+    assert_eq!(part_of(&reported, "kv_cache"), Some(("kv_cache", 63, "reported")));
+    let without = MemoryInputs { theory: Some(KvTheory { state_bytes: Some(0), ..theory }), ..inputs };
+    assert_eq!(part_of(&without, "recurrent_state"), None);
+}
+
+#[test]
 fn without_reports_the_file_and_theory_speak() {
     let lab = level();
     let weights = Some(Weights { bytes: 80 * MIB, is_mapped: Some(true) });

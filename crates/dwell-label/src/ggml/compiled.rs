@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use dwell_events::RegionType;
-use dwell_records::names::layer_of;
+use dwell_records::names::{Kept, kept_in, layer_of};
 use dwell_records::{Capture, CaptureForm, Graph, TensorShape};
 
 use super::kv::{KvCaches, KvIndex};
@@ -16,17 +16,14 @@ use crate::regions::{RegionLabel, RegionPlace, Regions};
 const USAGE_WEIGHTS: u8 = 1;
 const USAGE_COMPUTE: u8 = 2;
 
-/// Names of the tensors that hold keys, values and recurrent state begin with this.
-const CACHE_PREFIX: &str = "cache_";
-
 /// Bytes of an operand.
 pub enum Bytes {
     /// The same in every step.
     Fixed { ranges: Vec<ByteRange>, cells: Vec<Range<u32>> },
     /// Rows named by captured integers, plane by plane.
     Rows { capture: usize, layout: Layout, indices_ne: [u64; 4] },
-    /// Slabs of dimension 2 named by captured integers.
-    Slabs { capture: usize, layout: Layout },
+    /// Slabs of a dimension named by captured integers.
+    Slabs { capture: usize, layout: Layout, dimension: usize },
     /// Cells that a captured mask lets through.
     Cells { capture: usize, layout: Layout, tile: u32 },
 }
@@ -185,9 +182,9 @@ impl Compiler<'_> {
     /// Whether the part of an operand depends on values that the recorder could not read; all of it is taken then.
     fn lacks_capture(&self, operand: &Operand) -> bool {
         match operand.part {
-            Part::Rows { indices } | Part::PlaneRows { indices } | Part::Slabs { indices } => !self.capture_of.contains_key(&indices),
+            Part::Rows { indices } | Part::PlaneRows { indices } | Part::Slabs { indices, .. } => !self.capture_of.contains_key(&indices),
             Part::Cells { mask, .. } => !self.capture_of.contains_key(&mask),
-            Part::Whole | Part::FirstRows { .. } | Part::Window { .. } => false,
+            Part::Whole | Part::FirstRows { .. } | Part::Window { .. } | Part::Bytes { .. } => false,
         }
     }
 
@@ -205,8 +202,8 @@ impl Compiler<'_> {
                 let layout = layout.slice(2, 0, 1).slice(3, 0, 1);
                 Bytes::Rows { capture, layout, indices_ne: [u64::MAX, 1, 1, 1] }
             }
-            Part::Slabs { indices } if capture(indices).is_some() => {
-                Bytes::Slabs { capture: capture(indices).expect("checked by the guard"), layout }
+            Part::Slabs { indices, dimension } if capture(indices).is_some() => {
+                Bytes::Slabs { capture: capture(indices).expect("checked by the guard"), layout, dimension }
             }
             Part::Cells { mask, tile } if capture(mask).is_some() => {
                 Bytes::Cells { capture: capture(mask).expect("checked by the guard"), layout, tile: tile.max(1) }
@@ -214,6 +211,10 @@ impl Compiler<'_> {
             Part::FirstRows { rows } => {
                 let rows = u64::try_from(rows).unwrap_or(0).min(layout.ne[1]);
                 self.fixed(layout.slice(1, 0, rows).ranges(), kv)
+            }
+            Part::Bytes { offset, size_bytes } => {
+                let range = ByteRange { address: tensor.address.saturating_add(offset), size_bytes };
+                self.fixed(vec![range], kv)
             }
             Part::Window { shape_of } => self.fixed(self.window(operand.tensor, shape_of), kv),
             _ => self.fixed(layout.ranges(), kv),
@@ -271,8 +272,10 @@ fn region_type_of(graph: &Graph, root: &TensorShape) -> RegionType {
 
 /// Whose memory a tensor lies in, by its name and by what its buffer is for.
 pub fn region_type(name: &str, usage: Option<u8>) -> RegionType {
-    if name.starts_with(CACHE_PREFIX) {
-        return RegionType::KvCache;
+    match kept_in(name) {
+        Some(Kept::Keys | Kept::Values) => return RegionType::KvCache,
+        Some(Kept::State) => return RegionType::RecurrentState,
+        None => {}
     }
     match usage {
         Some(USAGE_WEIGHTS) => RegionType::Weight,

@@ -183,7 +183,7 @@ impl Expansion<'_> {
     fn touched(&mut self, operand: &CompiledOperand, symbol: &str, captures: &[Captured]) -> Touched {
         let (capture, layout) = match &operand.bytes {
             Bytes::Rows { capture, layout, .. }
-            | Bytes::Slabs { capture, layout }
+            | Bytes::Slabs { capture, layout, .. }
             | Bytes::Cells { capture, layout, .. } => (&captures[*capture], layout),
             Bytes::Fixed { .. } => return Touched::default(),
         };
@@ -191,11 +191,11 @@ impl Expansion<'_> {
             (Bytes::Rows { indices_ne, .. }, Captured::Indices(indices)) => {
                 Touched { ranges: row_ranges(layout, indices, indices_ne), cells: Vec::new() }
             }
-            (Bytes::Slabs { .. }, Captured::Indices(indices)) => {
+            (Bytes::Slabs { dimension, .. }, Captured::Indices(indices)) => {
                 let mut slabs: Vec<u64> = indices.values().filter_map(|slab| u64::try_from(slab).ok()).collect();
                 slabs.sort_unstable();
                 slabs.dedup();
-                let ranges = slabs.into_iter().flat_map(|slab| layout.slice(2, slab, 1).ranges()).collect();
+                let ranges = slabs.into_iter().flat_map(|slab| layout.slice(*dimension, slab, 1).ranges()).collect();
                 Touched { ranges: join(ranges), cells: Vec::new() }
             }
             (Bytes::Cells { tile, .. }, Captured::Cells(visible)) => self.visible(operand.kv, layout, visible, *tile),

@@ -10,7 +10,7 @@ use dwell_events::address_space::{address_in_other, process_of};
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::kv_block_lifecycle::{BeginCause, EndCause, KvBlockBuilder, KvBlockRow, KvKind};
 use dwell_records::TensorShape;
-use dwell_records::names::layer_of;
+use dwell_records::names::{Kept, kept_in, layer_of};
 
 use super::ranges::ByteRange;
 use crate::timeline::Place;
@@ -126,10 +126,10 @@ pub struct KvCaches {
 impl KvCaches {
     /// The cache tensor of a root tensor, registered if it is new; `None` for tensors that are not keys or values.
     pub fn index_of(&mut self, root: &TensorShape, block_bytes: u64, value_bytes: u64) -> Option<KvIndex> {
-        let kind = match root.name.get(..8) {
-            Some("cache_k_") => KvKind::K,
-            Some("cache_v_") => KvKind::V,
-            _ => return None,
+        let kind = match kept_in(&root.name)? {
+            Kept::Keys => KvKind::K,
+            Kept::Values => KvKind::V,
+            Kept::State => return None,
         };
         let (cells_per_stream, streams) = (u64::try_from(root.ne[1]).ok()?, u64::try_from(root.ne[2]).ok()?.max(1));
         let cells = cells_per_stream.checked_mul(streams).filter(|&cells| cells > 0 && cells <= CELLS_MAX)?;

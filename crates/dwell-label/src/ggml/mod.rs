@@ -11,6 +11,7 @@ mod compiled;
 mod expand;
 mod kv;
 mod ranges;
+mod recurrence;
 mod touch;
 mod transfers;
 

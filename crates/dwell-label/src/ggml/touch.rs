@@ -5,6 +5,8 @@
 
 use dwell_records::{Graph, NONE, TensorShape, Unit};
 
+use super::recurrence::recurrence;
+
 /// Queries from which attention over f16 or f32 caches works on tiles (`GGML_FA_TILE_Q`).
 const ATTENTION_TILE_QUERIES: i64 = 64;
 /// Cells of such a tile (`GGML_FA_TILE_KV`).
@@ -28,10 +30,12 @@ pub enum Part {
         /// Tensor with the row numbers.
         indices: u32,
     },
-    /// The slabs of dimension 2 that the integers of `indices` name.
+    /// The slabs of a dimension that the integers of `indices` name.
     Slabs {
         /// Tensor with the slab numbers.
         indices: u32,
+        /// The dimension.
+        dimension: usize,
     },
     /// The cells (dimension 1) that the mask lets through, in whole tiles of this many.
     Cells {
@@ -49,6 +53,13 @@ pub enum Part {
     Window {
         /// Tensor whose shape the window has.
         shape_of: u32,
+    },
+    /// Bytes of a dense tensor.
+    Bytes {
+        /// First of them.
+        offset: u64,
+        /// How many.
+        size_bytes: u64,
     },
 }
 
@@ -120,6 +131,9 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
     if unit.fused != NONE {
         return fused_norm(graph, unit, node);
     }
+    if let Some(touch) = recurrence(graph, unit.node) {
+        return touch;
+    }
     let source = |place: usize| node.sources.get(place).copied().filter(|&tensor| tensor != NONE);
     let whole = |tensor: u32| Operand { tensor, part: Part::Whole };
     let mut loads = Vec::with_capacity(4);
@@ -136,7 +150,7 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
         }
         ("MUL_MAT_ID", Some(experts), Some(input)) => {
             let indices = source(2).unwrap_or(input);
-            loads.extend([Operand { tensor: experts, part: Part::Slabs { indices } }, whole(input), whole(indices)]);
+            loads.extend([Operand { tensor: experts, part: Part::Slabs { indices, dimension: 2 } }, whole(input), whole(indices)]);
         }
         ("ADD_ID", Some(input), Some(rows)) => {
             let indices = source(2).unwrap_or(rows);

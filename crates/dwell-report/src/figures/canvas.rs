@@ -143,6 +143,7 @@ pub(super) fn colour_of(region_type: &str) -> RGBColor {
     match region_type {
         "weight" => RGBColor(0, 114, 178),
         "kv_cache" => RGBColor(213, 94, 0),
+        "recurrent_state" => RGBColor(230, 159, 0),
         "activation" => RGBColor(0, 158, 115),
         "runtime" => RGBColor(204, 121, 167),
         _ => RGBColor(110, 110, 110),
