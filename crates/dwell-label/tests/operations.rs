@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use dwell_events::OpType::{self, Load, Store};
 use dwell_events::schema::trace::TraceColumns;
 use dwell_label::{Labelled, Labeller, Output};
@@ -13,6 +15,12 @@ type Access = (OpType, String, i64, u64);
 
 /// Labels one computation of a graph that brings these values.
 fn label(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Labelled) {
+    let (accesses, labelled, _) = label_with_blocks(graph, captures);
+    (accesses, labelled)
+}
+
+/// The same, with how often each block of the KV cache was read.
+fn label_with_blocks(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Labelled, Vec<Option<i64>>) {
     let step = Step {
         graph: graph.id,
         thread: 1,
@@ -34,7 +42,9 @@ fn label(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Labelled) {
         let row = columns.row(row).unwrap();
         (row.op_type, row.tensor.to_owned(), row.address as i64 - address_of(row.tensor), row.size_bytes)
     };
-    ((0..columns.len()).map(access).collect(), labelled)
+    let blocks = out.blocks.finish_batch();
+    let reads = blocks.column_by_name("total_reads").unwrap().as_primitive::<Int64Type>().iter().collect();
+    ((0..columns.len()).map(access).collect(), labelled, reads)
 }
 
 fn of<'a>(accesses: &'a [Access], op_type: OpType, tensor: &str) -> Vec<(i64, u64)> {
@@ -145,8 +155,9 @@ fn values_that_are_part_of_the_keys_are_read_once() {
     let visible = VisibleCells { cells: 8, words: vec![0b110] };
     let step = vec![IndexRuns::encode(&indices), visible.encode()];
     let graph = graph.build();
-    let (accesses, _) = label(&graph, step);
+    let (accesses, _, reads) = label_with_blocks(&graph, step);
     assert_eq!(of(&accesses, Load, "cache_k_l0"), [(24, 48)]);
+    assert_eq!(reads, [Some(1), Some(1)]);
 }
 
 #[test]
@@ -259,4 +270,76 @@ fn sums_that_grow_in_place_and_states_of_the_token_before_are_read_again() {
     }
     assert_eq!(wkv("RWKV_WKV7", 6, [2, 2]), []);
     assert_eq!(wkv("RWKV_WKV7", 6, [4, 1]), [(96, 48)]);
+}
+
+#[test]
+fn a_vector_without_a_name_that_results_are_copied_into_is_a_cache() {
+    let mut graph = GraphBuilder::new(1);
+    // Two layers of four positions of three values.
+    let cache = graph.leaf("leaf_7", "f16", [24, 1], Memory::Any);
+    let other = graph.leaf("leaf_8", "f16", [24, 1], Memory::Any);
+    let key = graph.leaf("Kcur-1", "f32", [3, 1], Memory::Compute);
+    let place = graph.view(cache, 2 * 12, [3, 1, 1, 1], [2, 6, 6, 6]);
+    let stored = graph.op_into("CPY", place, &[key, place]);
+    graph.op("MUL_MAT", "kq", [1, 1], &[stored, key]);
+    graph.op("MUL_MAT", "kq", [1, 1], &[other, key]);
+    let (accesses, labelled) = label(&graph.build(), Vec::new());
+    assert_eq!(of(&accesses, Store, "leaf_7"), [(24, 6)]);
+    let type_of = |name: &str| labelled.regions.iter().find(|region| &*region.tensor == name).unwrap().region_type.name();
+    assert_eq!((type_of("leaf_7"), type_of("leaf_8")), ("kv_cache", "runtime"));
+}
+
+/// The steps that these computations of graphs count as, without an engine that says so.
+fn steps(graphs: &[Graph], computations: &[(usize, Option<i64>)]) -> Vec<u32> {
+    let mut records = RecordBuilder::new().hello(1);
+    for graph in graphs {
+        records = records.graph(10, graph);
+    }
+    for (at, &(graph, cell)) in (20u64..).step_by(10).zip(computations) {
+        let ids = IndexRuns::encode(&vec![3; graphs[graph].tensors[0].ne[0] as usize]);
+        let captures = [Some(ids), cell.map(|cell| IndexRuns::encode(&[cell]))].into_iter().flatten().collect();
+        let step = Step {
+            graph: graphs[graph].id,
+            thread: 1,
+            begin_ns: at,
+            end_ns: at + 5,
+            status: 0,
+            nodes_done: graphs[graph].units.len() as u32,
+            times_ns: vec![at + 5; graphs[graph].units.len()],
+            captures,
+        };
+        records = records.step(at + 5, &step);
+    }
+    let (mut labeller, mut out) = (Labeller::new(&[]), Output::new("run"));
+    records.frames().for_each(|frame| labeller.frame(&frame, &mut out));
+    labeller.finish(&mut out);
+    let batch = out.trace.finish_batch();
+    let columns = TraceColumns::of(&batch).unwrap();
+    let mut steps: Vec<(u64, u32)> = (0..columns.len())
+        .map(|row| columns.row(row).unwrap())
+        .filter_map(|row| Some((row.timestamp_ns, row.step?)))
+        .collect();
+    steps.dedup();
+    steps.into_iter().map(|(_, step)| step).collect()
+}
+
+#[test]
+fn what_an_encoder_computes_and_the_first_token_of_its_decoder_are_a_prompt() {
+    let mut encoder = GraphBuilder::new(1);
+    let ids = encoder.leaf("inp_tokens", "i32", [2, 1], Memory::Compute);
+    let table = encoder.leaf("token_embd.weight", "f32", [4, 16], Memory::Weights);
+    encoder.op("GET_ROWS", "embd", [4, 2], &[table, ids]);
+    encoder.capture(ids, CaptureForm::Indices);
+    let mut decoder = GraphBuilder::new(2);
+    let ids = decoder.leaf("inp_tokens", "i32", [1, 1], Memory::Compute);
+    let table = decoder.leaf("token_embd.weight", "f32", [4, 16], Memory::Weights);
+    let cells = decoder.leaf("k_idxs", "i64", [1, 1], Memory::Compute);
+    let cache = decoder.leaf("cache_k_l0", "f32", [4, 8], Memory::Any);
+    let embedded = decoder.op("GET_ROWS", "embd", [4, 1], &[table, ids]);
+    decoder.op_into("SET_ROWS", cache, &[embedded, cells]);
+    [ids, cells].map(|tensor| decoder.capture(tensor, CaptureForm::Indices));
+    let graphs = [encoder.build(), decoder.build()];
+    // A warm-up of both, a prompt, and three tokens.
+    let computations = [(0, None), (1, Some(0)), (0, None), (1, Some(0)), (1, Some(1)), (1, Some(2))];
+    assert_eq!(steps(&graphs, &computations), [0, 0, 0, 0, 1, 2]);
 }

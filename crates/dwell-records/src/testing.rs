@@ -92,7 +92,7 @@ impl GraphBuilder {
         let whole = self.graph.tensors[target as usize].clone();
         let name = format!("{} (view)", whole.name);
         let node = self.graph.tensors.len() as u32;
-        self.graph.tensors.push(TensorShape { name, op, root: target, ..whole });
+        self.graph.tensors.push(TensorShape { name, op, ..whole });
         self.execute(node, sources);
         node
     }

@@ -13,6 +13,7 @@ use super::touch::{Operand, Part, touch};
 use crate::regions::{RegionLabel, RegionPlace, Regions};
 
 /// ggml's usages of buffers.
+const USAGE_ANY: u8 = 0;
 const USAGE_WEIGHTS: u8 = 1;
 const USAGE_COMPUTE: u8 = 2;
 
@@ -61,6 +62,10 @@ pub struct CompiledGraph {
     pub token_ids: Option<usize>,
     /// Capture with their positions.
     pub positions: Option<usize>,
+    /// Capture with the cells that keys are stored in.
+    pub key_cells: Option<usize>,
+    /// Whether it stores neither keys nor states: an encoder.
+    pub keeps_nothing: bool,
     /// Tokens computed.
     pub tokens: usize,
     /// Inputs that its operations read: the runtime writes them before the computation.
@@ -77,6 +82,7 @@ pub struct CompiledGraph {
 pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> CompiledGraph {
     let capture_of: HashMap<u32, usize> =
         graph.captures.iter().enumerate().map(|(index, capture)| (capture.tensor, index)).collect();
+    unnamed_caches(graph).for_each(|root| kv.note_unnamed(root.address));
     let mut compiler = Compiler { graph, regions, kv, capture_of };
     let mut next_stamp = 0;
     let mut units = Vec::with_capacity(graph.units.len());
@@ -106,10 +112,12 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
     let positions = compiler.positions();
     CompiledGraph {
         op_names: graph.op_names.clone(),
-        units,
         captures: graph.captures.clone(),
         stamps: graph.stamped_units.len(),
         tokens: compiler.tokens(token_ids),
+        key_cells: compiler.key_cells(),
+        keeps_nothing: !units.iter().flat_map(|unit| &unit.stores).any(is_kept),
+        units,
         token_ids,
         positions,
         inputs,
@@ -131,7 +139,7 @@ impl Compiler<'_> {
         let tensor = &self.graph.tensors[operand.tensor as usize];
         let root = &self.graph.tensors[tensor.root as usize];
         let root_layout = Layout::of(self.graph, root);
-        let region_type = region_type_of(self.graph, root);
+        let region_type = region_type_of(self.graph, root, self.kv);
         let root_bytes = total_bytes(self.graph, root);
         let region = self.regions.declare(&RegionPlace {
             region_type,
@@ -258,6 +266,15 @@ impl Compiler<'_> {
         self.capture_of.get(rotation.sources.get(1)?).copied()
     }
 
+    /// Cells are what keys are stored at.
+    fn key_cells(&self) -> Option<usize> {
+        let node = (0..self.graph.units.len()).map(|unit| self.node_of(unit)).find(|node| {
+            let root = &self.graph.tensors[node.root as usize];
+            self.graph.op_name(node) == "SET_ROWS" && kept_in(&root.name) == Some(Kept::Keys)
+        })?;
+        self.capture_of.get(node.sources.get(1)?).copied()
+    }
+
     fn tokens(&self, token_ids: Option<usize>) -> usize {
         let ids = token_ids.map(|capture| self.graph.captures[capture]);
         ids.filter(|capture| capture.form == CaptureForm::Indices)
@@ -265,13 +282,21 @@ impl Compiler<'_> {
     }
 }
 
-/// Whose memory a tensor of a graph lies in that owns its memory.
-fn region_type_of(graph: &Graph, root: &TensorShape) -> RegionType {
-    region_type(&root.name, graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage))
+/// Whether an operand is in memory that outlives the graph.
+fn is_kept(operand: &CompiledOperand) -> bool {
+    matches!(operand.region.region_type, RegionType::KvCache | RegionType::RecurrentState)
 }
 
-/// Whose memory a tensor lies in, by its name and by what its buffer is for.
-pub fn region_type(name: &str, usage: Option<u8>) -> RegionType {
+/// Whose memory a tensor of a graph lies in that owns its memory.
+fn region_type_of(graph: &Graph, root: &TensorShape, kv: &KvCaches) -> RegionType {
+    region_type(&root.name, root.address, graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage), kv)
+}
+
+/// Whose memory a tensor lies in, by its name, by what its buffer is for, and by what is known of its address.
+pub fn region_type(name: &str, address: u64, usage: Option<u8>, kv: &KvCaches) -> RegionType {
+    if kv.is_unnamed(address) {
+        return RegionType::KvCache;
+    }
     match kept_in(name) {
         Some(Kept::Keys | Kept::Values) => return RegionType::KvCache,
         Some(Kept::State) => return RegionType::RecurrentState,
@@ -283,6 +308,23 @@ pub fn region_type(name: &str, usage: Option<u8>) -> RegionType {
         Some(_) => RegionType::Runtime,
         None => RegionType::Unknown,
     }
+}
+
+/// Caches to which their program gave no name: vectors in memory that is neither for weights nor for computing, and into
+/// parts of which results are copied. whisper.cpp keeps keys and values of all layers in such.
+fn unnamed_caches(graph: &Graph) -> impl Iterator<Item = &TensorShape> {
+    let is_copy = |node: &&TensorShape| graph.op_name(node) == "CPY";
+    let copies = graph.units.iter().map(|unit| &graph.tensors[unit.node as usize]).filter(is_copy);
+    copies.map(|copy| &graph.tensors[copy.root as usize]).filter(|root| {
+        let usage = graph.buffers.get(root.buffer as usize).map(|buffer| buffer.usage);
+        is_unnamed(&root.name) && graph.op_name(root) == "NONE" && root.ne[1..] == [1, 1, 1] && usage == Some(USAGE_ANY)
+    })
+}
+
+/// ggml numbers the leaves of a graph that have no name.
+fn is_unnamed(name: &str) -> bool {
+    let number = name.strip_prefix("leaf_");
+    name.is_empty() || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Leaves in compute memory are inputs: the runtime writes them before each computation.

@@ -3,7 +3,7 @@
 //! A block is the key or the value of one cell in one layer. All of its bytes are written by one operation and read by
 //! the same operations, so a life per block is as exact as a life per byte.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use dwell_events::address_space::{address_in_other, process_of};
@@ -117,6 +117,8 @@ pub struct KvCaches {
     by_address: HashMap<u64, KvIndex>,
     /// What forked processes have of their parents and have not computed with yet, by address.
     inherited: HashMap<u64, KvTensor>,
+    /// Where caches are that have no name; which cells they have is not known.
+    unnamed: HashSet<u64>,
     next_block_id: u64,
     live_bytes: u64,
     /// All but the number of tokens, which the tensors have.
@@ -124,6 +126,16 @@ pub struct KvCaches {
 }
 
 impl KvCaches {
+    /// A cache without a name was found at this address.
+    pub fn note_unnamed(&mut self, address: u64) {
+        self.unnamed.insert(address);
+    }
+
+    /// Whether there is a cache without a name at this address.
+    pub fn is_unnamed(&self, address: u64) -> bool {
+        !self.unnamed.is_empty() && self.unnamed.contains(&address)
+    }
+
     /// The cache tensor of a root tensor, registered if it is new; `None` for tensors that are not keys or values.
     pub fn index_of(&mut self, root: &TensorShape, block_bytes: u64, value_bytes: u64) -> Option<KvIndex> {
         let kind = match kept_in(&root.name)? {

@@ -31,7 +31,7 @@ use crate::loss_count::LossCount;
 use crate::moved::{move_graph, move_weight};
 use crate::output::Output;
 use crate::regions::{RegionPlace, Regions};
-use crate::timeline::Moment;
+use crate::timeline::{ComputedTokens, Moment};
 use compiled::{CompiledGraph, compile};
 use expand::{Expansion, decode_captures};
 use kv::KvCaches;
@@ -183,8 +183,13 @@ impl GraphLabeller {
             capture.and_then(|index| captures.get(index)).and_then(|capture| capture.integers())
         };
         let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
-        let tokens = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
-        let computation = labelling.timeline.computes(process, ids.as_deref(), positions.as_deref(), tokens);
+        let count = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
+        let cells = integers(graph.key_cells);
+        let are_first = |numbers: &Vec<i64>| numbers.iter().all(|&number| number == 0);
+        let begins_sequence = graph.keeps_nothing || positions.as_ref().or(cells.as_ref()).is_some_and(are_first);
+        let tokens =
+            ComputedTokens { count, ids: ids.as_deref(), positions: positions.as_deref(), begins_sequence };
+        let computation = labelling.timeline.computes(process, &tokens);
         let tells_transfers = self.tells_transfers.contains(&process);
         count_unseen(&mut labelling.loss, graph, step, tells_transfers);
         self.latest.insert(process, computation.moment);

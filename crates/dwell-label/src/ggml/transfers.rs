@@ -31,7 +31,12 @@ impl GraphLabeller {
     ) {
         move_transfer(process, &mut transferred);
         let place = RegionPlace {
-            region_type: region_type(&transferred.tensor, Some(transferred.usage)),
+            region_type: region_type(
+                &transferred.tensor,
+                transferred.tensor_address,
+                Some(transferred.usage),
+                &self.kv,
+            ),
             tensor: &transferred.tensor,
             layer: layer_of(&transferred.tensor),
             address: transferred.tensor_address,

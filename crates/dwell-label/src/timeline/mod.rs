@@ -46,6 +46,19 @@ pub struct Place {
     pub sequence: Option<i32>,
 }
 
+/// The tokens of a computation, as far as its inputs show them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ComputedTokens<'a> {
+    /// How many.
+    pub count: usize,
+    /// Their ids.
+    pub ids: Option<&'a [i64]>,
+    /// Their positions.
+    pub positions: Option<&'a [i64]>,
+    /// Whether nothing of their sequences was computed before.
+    pub begins_sequence: bool,
+}
+
 /// A computation that a source has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Computation {
@@ -170,18 +183,12 @@ impl Timeline {
         self.last_time_ns
     }
 
-    /// A computation of so many tokens was seen in a process, with their ids and positions as far as its inputs show them. It is
-    /// matched with the batch that the engine reported, or numbered if the engine reports none.
+    /// A computation was seen in a process. It is matched with the batch that the engine reported, or numbered if the engine
+    /// reports none.
     ///
     /// [`Timeline::computed`] is to be called when its effects on the KV cache are known.
-    pub fn computes(
-        &mut self,
-        process: u8,
-        ids: Option<&[i64]>,
-        positions: Option<&[i64]>,
-        tokens: usize,
-    ) -> Computation {
-        let places = self.pending.take(ids, positions, tokens);
+    pub fn computes(&mut self, process: u8, tokens: &ComputedTokens<'_>) -> Computation {
+        let places = self.pending.take(tokens.ids, tokens.positions, tokens.count);
         let context_tokens = context_tokens(places.iter().filter_map(|place| place.position));
         let token_index = match &places[..] {
             [only] => only.sequence.zip(only.position).and_then(|(sequence, at)| self.tokens.next_after(sequence, at)),
@@ -189,7 +196,7 @@ impl Timeline {
         };
         let step = self.batch_step.unwrap_or_else(|| {
             let positions: Vec<_> = places.iter().map(|place| place.position).collect();
-            self.unreported.entry(process).or_default().number(&positions)
+            self.unreported.entry(process).or_default().number(&positions, tokens.begins_sequence)
         });
         let moment = Moment {
             // A program that reports no phases computes, and nothing else is known of it.

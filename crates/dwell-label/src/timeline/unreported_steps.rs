@@ -29,9 +29,12 @@ impl UnreportedSteps {
 
     /// Number of a step that computes tokens at these positions: one token per answer is decoded, more are a prompt.
     ///
+    /// What begins a sequence is a prompt too, be it one token: the first of a decoder that follows an encoder, whose prompt
+    /// the encoder has computed.
+    ///
     /// The first step after a request is a prompt, however short, unless it goes on with the step before: a program that
     /// answers once does not wait for its request to be told.
-    pub(super) fn number(&mut self, positions: &[Option<i32>]) -> u32 {
+    pub(super) fn number(&mut self, positions: &[Option<i32>], begins_sequence: bool) -> u32 {
         if positions.is_empty() {
             return 0;
         }
@@ -39,7 +42,8 @@ impl UnreportedSteps {
         let goes_on = matches!(positions, [Some(only)] if follows(*only));
         let is_first = std::mem::take(&mut self.expects_prompt);
         self.last_position = positions.last().copied().flatten();
-        if positions.len() <= self.open_requests.max(1) && (goes_on || !is_first) {
+        let is_short = positions.len() <= self.open_requests.max(1) && !begins_sequence;
+        if is_short && (goes_on || !is_first) {
             self.decoded += 1;
             return self.decoded;
         }
@@ -76,7 +80,7 @@ mod tests {
     use super::*;
 
     fn compute(steps: &mut UnreportedSteps, positions: std::ops::Range<i32>, live_bytes: u64) -> u32 {
-        let step = steps.number(&positions.map(Some).collect::<Vec<_>>());
+        let step = steps.number(&positions.map(Some).collect::<Vec<_>>(), false);
         steps.computed(step, live_bytes);
         step
     }
@@ -104,8 +108,19 @@ mod tests {
         steps.request_begins();
         steps.request_begins();
         let batches: [&[i32]; 5] = [&[0, 1, 2], &[3, 0, 1, 2], &[4, 3], &[5, 4], &[6]];
-        let numbers = batches.map(|positions| steps.number(&positions.iter().copied().map(Some).collect::<Vec<_>>()));
+        let numbers = batches.map(|positions| steps.number(&positions.iter().copied().map(Some).collect::<Vec<_>>(), false));
         assert_eq!(numbers, [0, 0, 1, 2, 3], "the second prompt comes with a token of the first answer");
+    }
+
+    #[test]
+    fn the_first_token_of_a_decoder_is_no_decoded_one() {
+        let mut steps = UnreportedSteps::default();
+        let unknown = |count: usize| vec![None; count];
+        for prompt in [2, 7] {
+            assert_eq!(steps.number(&unknown(prompt), true), 0, "an encoder");
+            assert_eq!(steps.number(&unknown(1), true), 0, "the decoder begins");
+        }
+        assert_eq!([steps.number(&unknown(1), false), steps.number(&unknown(1), false)], [1, 2]);
     }
 
     #[test]
