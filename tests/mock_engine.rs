@@ -124,6 +124,7 @@ impl MockEngine {
                 let (prompt_ns, decode_ns) = (TICK_NS, TICK_NS * u64::from(steps.saturating_sub(1)));
                 self.tell(&EngineEvent::Finished {
                     prompt_tokens: PROMPT_TOKENS,
+                    cached_tokens: 0,
                     prompt_ns,
                     generated_tokens,
                     decode_ns,

@@ -17,6 +17,8 @@ const IS_WATCHED: &str = "DWELL_BENCH_WATCHED";
 /// Interval in seconds, and the greatest share of one core in percent.
 const BARS: [(f64, f64); 2] = [(0.1, 0.5), (0.005, 3.0)];
 const PEAK_LIMIT_MIB: f64 = 20.0;
+/// Processes of a large tree, and the greatest share of one core in percent for watching them every 100 ms.
+const MANY: (u32, f64) = (200, 2.0);
 
 /// The same deadlines as dwell's, one row per sample, flushed as dwell's are.
 const PSUTIL_LOOP: &str = r#"
@@ -85,8 +87,30 @@ pub(crate) fn measure(rounds: u32, seconds: u32, report: &mut Report) -> anyhow:
             report.missed_bar(format!("watching takes {peak_mib:.1} MiB, at most {PEAK_LIMIT_MIB} MiB are allowed"));
         }
     }
+    drop(watched);
+    text.push_str(&measure_many(rounds, seconds, folder.path(), report)?);
     report.section(&text);
     Ok(())
+}
+
+/// Watches a tree of many processes that sleep.
+fn measure_many(rounds: u32, seconds: u32, folder: &Path, report: &mut Report) -> anyhow::Result<String> {
+    let (processes, most_cpu_pct) = MANY;
+    let interval_s = BARS[0].0;
+    let tree = Watched::start_many(processes)?;
+    let mut figures = Figures::default();
+    for round in 0..rounds {
+        let summary = watch(&tree, interval_s, seconds, folder)?;
+        figures.note(report, round, &format!("dwell, {processes} processes,"), interval_s, &summary)?;
+    }
+    let cpu_pct = median(&figures.cpu_pct);
+    if cpu_pct > most_cpu_pct {
+        report.missed_bar(format!(
+            "watching {processes} processes every {interval_s} s takes {cpu_pct:.2} % of one core, at most {most_cpu_pct} % \
+             are allowed"
+        ));
+    }
+    Ok(figures.line(&format!("dwell watch, {processes} processes that sleep"), 19, interval_s))
 }
 
 #[derive(Default)]
@@ -132,12 +156,25 @@ struct Watched {
 impl Watched {
     fn start() -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("finding this program")?;
-        let mut process = Command::new(own)
+        let process = Command::new(own)
             .env(IS_WATCHED, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("starting the process that is watched")?;
+        Self::when_ready(process)
+    }
+
+    /// A shell with this many children, which end when nobody holds its input any more.
+    fn start_many(processes: u32) -> anyhow::Result<Self> {
+        let script = format!(
+            "i=0; while [ $i -lt {processes} ]; do sleep 86400 & i=$((i + 1)); done; echo ready; read line; kill $(jobs -p)"
+        );
+        let process = Command::new("bash").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Self::when_ready(process.context("starting the tree of processes that is watched")?)
+    }
+
+    fn when_ready(mut process: Child) -> anyhow::Result<Self> {
         let mut ready = [0; 6];
         let mut output = process.stdout.take().context("its output is a pipe")?;
         output.read_exact(&mut ready).context("waiting for the process that is watched")?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dwell_analysis::MetricsReport;
 use dwell_collectors::{BuiltTable, collector};
-use dwell_events::engine::TimeResolution;
+use dwell_events::engine::{TimeResolution, WorkTotals};
 use dwell_events::{CollectorName, LossKind, RequestSpan};
 use dwell_label::Labelled;
 use dwell_metadata::{
@@ -25,7 +25,7 @@ pub(crate) fn run_metadata(
 ) -> RunMetadata {
     let Built { record, facts, labelled, samples, .. } = built;
     let (request, outcome) = (&record.request, &labelled.outcome);
-    let generation = outcome.finished.map(|finished| Generation::of(finished, decoded_tokens(labelled)));
+    let generation = outcome.finished.map(|finished| generation(finished, labelled));
     let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
     let untraced = request.untraced.as_ref();
     let peak = outcome.peak_rss_bytes;
@@ -136,6 +136,13 @@ fn table_origins(
         (built.table.name().to_owned(), TableOrigin { rows: built.rows, basis, source })
     };
     rows.iter().map(origin).chain(collected.iter().map(of_collector)).collect()
+}
+
+/// The totals that the driver told; what was reused follows from the requests, if any was seen.
+fn generation(finished: WorkTotals, labelled: &Labelled) -> Generation {
+    let reused = labelled.outcome.requests.iter().filter_map(RequestSpan::reused).reduce(u64::saturating_add);
+    let cached_tokens = reused.unwrap_or(finished.cached_tokens);
+    Generation::of(WorkTotals { cached_tokens, ..finished }, decoded_tokens(labelled))
 }
 
 /// Tokens that were decoded, not chosen from a prompt. A server may send several in one piece, and says how many it had.

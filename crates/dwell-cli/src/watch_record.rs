@@ -206,6 +206,12 @@ impl WatchRecord {
     /// Takes in what the sampling thread says at its end.
     pub(crate) fn ended(&mut self, sampling: &SamplerSummary) {
         self.sampling = sampling.clone();
+        for found in sampling.names.iter().filter(|found| !found.name.is_empty()) {
+            let seen = self.known.get(&found.pid).and_then(|&index| self.processes.get_mut(index));
+            if let Some(seen) = seen {
+                seen.name = Some(found.name.clone());
+            }
+        }
     }
 
     /// How long it has gone on.

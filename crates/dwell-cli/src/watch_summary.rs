@@ -4,6 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use dwell_events::Basis;
 use dwell_process::{GpuSupport, gpu_support, own_peak_rss_bytes};
 use dwell_report::text::{CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, count};
 
@@ -20,6 +21,7 @@ pub(crate) fn summary_of(
     let figures = COLUMNS.iter().zip(&record.trails).map(|(column, trail)| WatchedMemory {
         column: column.name,
         peak_bytes: trail.peak_bytes,
+        peak_basis: Basis::Sampled,
         steady_bytes: trail.steady_bytes(),
         last_bytes: trail.last_bytes,
     });

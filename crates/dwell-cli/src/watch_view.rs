@@ -70,7 +70,7 @@ fn line(record: &WatchRecord) -> String {
     [
         format!("rss {}", or_dash(rss.last_bytes, bytes)),
         format!("pss {}", or_dash(pss.last_bytes, bytes)),
-        format!("peak {}", or_dash(rss.peak_bytes, bytes)),
+        format!("rss peak {}", or_dash(rss.peak_bytes, bytes)),
         or_dash(rss.growth_over_last(GROWTH_SECS), growth_text),
         counted_processes(record.living),
         format!("cpu {}", or_dash(cpu_pct, |cpu_pct| format!("{cpu_pct:.0} %"))),

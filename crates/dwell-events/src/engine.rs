@@ -26,8 +26,14 @@ pub trait Engine {
 ///
 /// Neither function may panic: load progress of the embedded engine comes out of C, through which a panic cannot unwind.
 pub trait JobObserver {
-    /// Something happened.
+    /// Something happened, just now.
     fn event(&mut self, event: EngineEvent);
+
+    /// Something happened at this CLOCK_MONOTONIC time, and is told later: a driver of servers hands its events through
+    /// other threads, which may wait for a processor meanwhile.
+    fn event_at(&mut self, event: EngineEvent, _time_ns: u64) {
+        self.event(event);
+    }
 
     /// Whether the job should end early; asked between computations, and while waiting.
     fn is_interrupted(&self) -> bool {
@@ -231,6 +237,21 @@ impl Job {
     }
 }
 
+/// Tokens of all prompts and answers of a job, and what they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkTotals {
+    /// Tokens of all prompts.
+    pub prompt_tokens: u64,
+    /// Those of them that were found in a cache and not computed.
+    pub cached_tokens: u64,
+    /// Time in prompt steps.
+    pub prompt_ns: u64,
+    /// Tokens generated.
+    pub generated_tokens: u64,
+    /// Time in decode steps.
+    pub decode_ns: u64,
+}
+
 /// A token in a batch, before it is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchToken {
@@ -373,6 +394,9 @@ pub enum EngineEvent {
     Finished {
         /// Tokens of all prompts.
         prompt_tokens: u64,
+        /// Those of them that were found in a cache and not computed.
+        #[serde(default)]
+        cached_tokens: u64,
         /// Time in prompt steps.
         prompt_ns: u64,
         /// Tokens generated.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 pub enum Phase {
     /// From the start of loading until every weight is in its place.
     WeightLoad,
+    /// Prompts that dwell sends for its own purposes: a warm-up, or to find out how many tokens a text has. What they
+    /// compute has no step.
+    Setup,
     /// Prompt (step 0) and decoded tokens (step n).
     Generation,
     /// Contexts and weights are given back.
@@ -14,12 +17,13 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in the order in which a run goes through them.
-    pub const ALL: [Phase; 3] = [Phase::WeightLoad, Phase::Generation, Phase::Teardown];
+    pub const ALL: [Phase; 4] = [Phase::WeightLoad, Phase::Setup, Phase::Generation, Phase::Teardown];
 
     /// The name used in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Phase::WeightLoad => "weight_load",
+            Phase::Setup => "setup",
             Phase::Generation => "generation",
             Phase::Teardown => "teardown",
         }

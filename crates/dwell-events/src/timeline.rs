@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Phase;
 use crate::server::RequestTimings;
+use crate::{Basis, Phase};
 
 /// When a phase was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,12 @@ pub struct RequestSpan {
     pub first_token_ns: Option<u64>,
     /// When its answer was complete; none if it never was.
     pub end_ns: Option<u64>,
+    /// Tokens of the prompt that were found in the cache and not computed: as the trace shows, else as the server says.
+    #[serde(default)]
+    pub reused_tokens: Option<u64>,
+    /// Which of the two.
+    #[serde(default)]
+    pub reused_basis: Option<Basis>,
     /// What the server says about the request.
     #[serde(flatten)]
     pub timings: RequestTimings,
@@ -45,7 +51,12 @@ pub struct RequestSpan {
 impl RequestSpan {
     /// Tokens of the prompt that were computed rather than found in the cache.
     pub fn computed_prompt_tokens(&self) -> Option<u64> {
-        Some(self.timings.prompt_tokens?.saturating_sub(self.timings.cached_tokens.unwrap_or(0)))
+        Some(self.timings.prompt_tokens?.saturating_sub(self.reused().unwrap_or(0)))
+    }
+
+    /// Tokens of the prompt that were found in the cache; metadata of older versions has only what the server said.
+    pub fn reused(&self) -> Option<u64> {
+        self.reused_tokens.or(self.timings.cached_tokens)
     }
 }
 
@@ -62,14 +73,17 @@ mod tests {
         assert_eq!(serde_json::to_value(phase).unwrap(), phase_json);
         assert_eq!(serde_json::from_value::<PhaseSpan>(phase_json).unwrap(), phase);
         let timings = RequestTimings { prompt_tokens: Some(12), cached_tokens: Some(4), ..RequestTimings::default() };
-        let request = RequestSpan { sequence: 1, begin_ns: 7, first_token_ns: Some(8), end_ns: None, timings };
+        let request =
+            RequestSpan { sequence: 1, begin_ns: 7, first_token_ns: Some(8), timings, ..RequestSpan::default() };
         let request_json = json!({
-            "sequence": 1, "begin_ns": 7, "first_token_ns": 8, "end_ns": null,
+            "sequence": 1, "begin_ns": 7, "first_token_ns": 8, "end_ns": null, "reused_tokens": null, "reused_basis": null,
             "prompt_tokens": 12, "cached_tokens": 4, "generated_tokens": null, "load_ns": null, "prompt_ns": null,
             "decode_ns": null, "total_ns": null,
         });
         assert_eq!(serde_json::to_value(request).unwrap(), request_json);
         assert_eq!(serde_json::from_value::<RequestSpan>(request_json).unwrap(), request);
         assert_eq!(request.computed_prompt_tokens(), Some(8));
+        let traced = RequestSpan { reused_tokens: Some(5), reused_basis: Some(Basis::Exact), ..request };
+        assert_eq!(traced.computed_prompt_tokens(), Some(7), "the trace is believed before the server");
     }
 }

@@ -119,7 +119,12 @@ impl Labeller {
             self.graphs.forked(process, parent.process, fork.time_ns);
         }
         if hello.way_in == PRELOADED {
-            self.processes.push(TracedProcess { process, pid: hello.pid, program: hello.program.clone() });
+            let traced = TracedProcess { process, pid: hello.pid, program: hello.program.clone() };
+            // A process that became another program says hello again.
+            match self.processes.iter_mut().find(|known| (known.process, known.pid) == (process, traced.pid)) {
+                Some(known) => *known = traced,
+                None => self.processes.push(traced),
+            }
         }
         self.hello = Some(hello);
     }

@@ -1,6 +1,6 @@
 //! Where rows go, and what is known at the end besides them.
 
-use dwell_events::engine::{LoadedModel, StopReason};
+use dwell_events::engine::{LoadedModel, StopReason, WorkTotals};
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::kv_block_lifecycle::KvBlockBuilder;
 use dwell_events::schema::loss::LossRow;
@@ -24,8 +24,8 @@ pub struct Outcome {
     pub model: Option<LoadedModel>,
     /// Why sequences ended.
     pub stops: Vec<(i32, StopReason)>,
-    /// Prompt tokens, time in prompt steps, generated tokens, time in decode steps.
-    pub finished: Option<(u64, u64, u64, u64)>,
+    /// Tokens of all prompts and answers, and what they took.
+    pub finished: Option<WorkTotals>,
     /// Most memory that the process had resident; missing if it did not come to its end.
     pub peak_rss_bytes: Option<u64>,
     /// Message and hints of a failure.

@@ -108,6 +108,17 @@ fn a_process_whose_records_cannot_be_read_does_not_silence_the_others() {
 }
 
 #[test]
+fn a_process_that_becomes_another_program_has_the_name_of_that() {
+    let mut became = Hello::decode(&hello(100, WIRE_VERSION)).unwrap();
+    became.program = "/usr/bin/llama-cli".to_owned();
+    let records =
+        [(0, Kind::Hello, hello(100, WIRE_VERSION)), (0, Kind::Graph, graph()), (0, Kind::Hello, became.encode())];
+    let (labelled, _) = label(&records);
+    let names: Vec<_> = labelled.processes.iter().map(|process| (process.pid, process.program.as_str())).collect();
+    assert_eq!(names, [(100, "/usr/bin/llama-cli")]);
+}
+
+#[test]
 fn without_a_word_of_the_engine_loading_lasts_until_the_first_graph() {
     let ended = serde_json::to_vec(&EngineEvent::PhaseBegins { phase: Phase::Teardown }).unwrap();
     let status = EngineEvent::ProgramEnded { exit_code: None, exit_signal: Some(9) };

@@ -35,7 +35,7 @@ pub fn run_job(job: &Job, hooks: Hooks<'_>, observer: &mut dyn JobObserver) -> R
         }
     };
     let Totals { prompt_tokens, prompt_ns, generated_tokens, decode_ns } = totals;
-    observer.event(EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns });
+    observer.event(EngineEvent::Finished { prompt_tokens, cached_tokens: 0, prompt_ns, generated_tokens, decode_ns });
     Ok(())
 }
 

@@ -111,7 +111,7 @@ fn the_end_counts_tokens_and_times() {
         EngineEvent::Prompt { tokens } => Some(tokens.len() as u64),
         _ => None,
     });
-    let Some(&EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns }) = told.events.last()
+    let Some(&EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns, .. }) = told.events.last()
     else {
         panic!("{:?}", told.events.last())
     };

@@ -1,5 +1,6 @@
 //! Tokens and speed of a run.
 
+use dwell_events::engine::WorkTotals;
 use serde::{Deserialize, Serialize};
 
 /// Tokens and speed.
@@ -8,32 +9,53 @@ use serde::{Deserialize, Serialize};
 pub struct Generation {
     /// Tokens of all prompts.
     pub prompt_tokens: u64,
+    /// Those of them that were found in a cache and not computed.
+    pub cached_tokens: u64,
     /// Time in prompt steps.
     pub prompt_ns: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
     /// Time in decode steps.
     pub decode_ns: u64,
-    /// Prompt tokens per second.
+    /// Prompt tokens that were computed, per second.
     pub prompt_tokens_per_s: Option<f64>,
     /// Tokens per second in decode steps; the first token of a sequence comes from its prompt and is not counted.
     pub decode_tokens_per_s: Option<f64>,
 }
 
 impl Generation {
-    /// From tokens and time of prompts, tokens and time of decode steps, and the tokens that decode steps gave.
-    pub fn of(
-        (prompt_tokens, prompt_ns, generated_tokens, decode_ns): (u64, u64, u64, u64),
-        decoded_tokens: u64,
-    ) -> Self {
+    /// From the totals of a job, and the tokens that decode steps gave.
+    pub fn of(totals: WorkTotals, decoded_tokens: u64) -> Self {
+        let WorkTotals { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns } = totals;
         let rate = |tokens: u64, ns: u64| (ns > 0 && tokens > 0).then(|| tokens as f64 * 1e9 / ns as f64);
         Self {
             prompt_tokens,
+            cached_tokens,
             prompt_ns,
             generated_tokens,
             decode_ns,
-            prompt_tokens_per_s: rate(prompt_tokens, prompt_ns),
+            prompt_tokens_per_s: rate(prompt_tokens.saturating_sub(cached_tokens), prompt_ns),
             decode_tokens_per_s: rate(decoded_tokens, decode_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_were_in_the_cache_do_not_make_a_prompt_faster() {
+        let totals = WorkTotals {
+            prompt_tokens: 6_950,
+            cached_tokens: 6_850,
+            prompt_ns: 500_000_000,
+            generated_tokens: 11,
+            decode_ns: 1_000_000_000,
+        };
+        let generation = Generation::of(totals, 10);
+        assert_eq!((generation.prompt_tokens, generation.cached_tokens), (6_950, 6_850));
+        assert_eq!(generation.prompt_tokens_per_s, Some(200.0));
+        assert_eq!(generation.decode_tokens_per_s, Some(10.0));
     }
 }

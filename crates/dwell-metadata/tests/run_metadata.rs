@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, KvType, StopReason, TimeResolution};
+use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, KvType, StopReason, TimeResolution, WorkTotals};
 use dwell_events::host::{Baseline, Host, Sensor, Topology};
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::{Api, ServerOptions, StartKind};
@@ -64,7 +64,16 @@ fn full() -> RunMetadata {
         memory: server.memory,
         model: server.model,
         phases: vec![PhaseSpan { phase: Phase::WeightLoad, begin_ns: 1, end_ns: 3 }],
-        generation: Some(Generation::of((5, 1_000_000_000, 16, 2_000_000_000), 15)),
+        generation: Some(Generation::of(
+            WorkTotals {
+                prompt_tokens: 5,
+                cached_tokens: 1,
+                prompt_ns: 1_000_000_000,
+                generated_tokens: 16,
+                decode_ns: 2_000_000_000,
+            },
+            15,
+        )),
         stops: vec![Stop { sequence: 0, reason: StopReason::ContextFull }],
         tables: [(
             "trace".to_owned(),

@@ -19,6 +19,15 @@ pub(crate) enum Reach {
     Trees,
 }
 
+/// A process and the program that it ran when it was last sampled: after an `exec`, the one that it became.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessName {
+    /// Process id.
+    pub pid: u32,
+    /// Short name of the program; empty if it was never sampled.
+    pub name: String,
+}
+
 /// Processes that are sampled under one label.
 pub(crate) struct Group {
     pub(crate) label: String,
@@ -166,13 +175,18 @@ impl Group {
         walks
     }
 
+    /// Names of the programs that its processes run.
+    pub(crate) fn names(&self) -> impl Iterator<Item = ProcessName> + '_ {
+        self.members.iter().map(|member| ProcessName { pid: member.target.pid, name: member.target.name() })
+    }
+
     /// Lets go of the processes that ended, and names them.
-    pub(crate) fn remove_gone(&mut self, gone_pids: &mut Vec<u32>) {
+    pub(crate) fn remove_gone(&mut self, gone: &mut Vec<ProcessName>) {
         let ended = &mut self.ended;
         self.members.retain(|member| {
             if member.target.is_gone {
                 *ended = ended.plus(member.counters);
-                gone_pids.push(member.target.pid);
+                gone.push(ProcessName { pid: member.target.pid, name: member.target.name() });
             }
             !member.target.is_gone
         });

@@ -3,7 +3,7 @@ use std::time::Duration;
 use dwell_events::schema::memory::MemoryRow;
 
 use crate::error::ProcessError;
-use crate::group::{Group, Reach};
+use crate::group::{Group, ProcessName, Reach};
 use crate::rollup::{RollupPolicy, RollupSchedule};
 use crate::system::{Newcomers, Reader, Target};
 
@@ -14,7 +14,7 @@ pub struct Sampler {
     newcomers: Option<Newcomers>,
     reader: Reader,
     rollup: RollupSchedule,
-    gone_pids: Vec<u32>,
+    gone: Vec<ProcessName>,
     samples_left: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Sampler {
             newcomers: None,
             reader: Reader::new(),
             rollup: RollupSchedule::default(),
-            gone_pids: Vec::new(),
+            gone: Vec::new(),
             samples_left: None,
         }
     }
@@ -102,7 +102,7 @@ impl Sampler {
         let mut walks = Duration::ZERO;
         for group in &mut self.groups {
             walks += group.sample_into(rows, &mut self.reader, with_walks);
-            group.remove_gone(&mut self.gone_pids);
+            group.remove_gone(&mut self.gone);
         }
         if with_walks {
             self.rollup.walked(walks);
@@ -138,7 +138,12 @@ impl Sampler {
         !self.groups.is_empty() && self.groups.iter().all(Group::is_over)
     }
 
-    pub(crate) fn gone_pids(&self) -> &[u32] {
-        &self.gone_pids
+    pub(crate) fn gone(&self) -> &[ProcessName] {
+        &self.gone
+    }
+
+    /// Every process that was sampled, with the program that it ran last.
+    pub(crate) fn names(&self) -> Vec<ProcessName> {
+        self.gone.iter().cloned().chain(self.groups.iter().flat_map(Group::names)).collect()
     }
 }

@@ -8,7 +8,7 @@ use dwell_clock::thread_cpu_ns;
 use dwell_events::schema::memory::MemoryRow;
 
 use crate::error::ProcessError;
-use crate::group::Reach;
+use crate::group::{ProcessName, Reach};
 use crate::paced_thread::{PacedThread, Rhythm};
 use crate::sampler::Sampler;
 use crate::system::Target;
@@ -40,6 +40,8 @@ pub struct SamplerSummary {
     pub own_cpu_ns: u64,
     /// Processes that ended meanwhile.
     pub gone_pids: Vec<u32>,
+    /// Every process, with the program that it ran when it was last sampled.
+    pub names: Vec<ProcessName>,
 }
 
 /// A sampler at work. Dropped without [`SamplerThread::stop`], it stops all the same.
@@ -159,7 +161,8 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
             summary.missed += rhythm.wait();
         }
         *self.added() = Added::Closed;
-        summary.gone_pids = self.sampler.gone_pids().to_vec();
+        summary.gone_pids = self.sampler.gone().iter().map(|process| process.pid).collect();
+        summary.names = self.sampler.names();
         summary.own_cpu_ns = thread_cpu_ns();
         summary
     }

@@ -7,6 +7,7 @@ mod child;
 mod skip;
 
 use std::fs;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -17,7 +18,9 @@ use std::time::Duration;
 use child::{Child, MIB, PAGE_BYTES};
 use dwell_clock::monotonic_ns;
 use dwell_events::schema::memory::MemoryRow;
-use dwell_process::{Pace, ProcessError, RollupPolicy, Sampler, SamplerThread, find_processes, total_label};
+use dwell_process::{
+    Pace, ProcessError, RollupPolicy, Sampler, SamplerThread, find_processes, process_name, total_label,
+};
 use skip::skip;
 
 const LABEL: &str = "tree";
@@ -321,4 +324,25 @@ fn a_process_is_found_by_its_command_line_and_the_one_that_looks_is_not() {
     assert!(!looks_like("").contains(&parent));
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
+}
+
+#[test]
+fn a_process_that_becomes_another_program_gets_its_name() {
+    let mut command = Command::new("sh");
+    let mut shell =
+        command.args(["-c", "read line; exec sleep 600"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = shell.id();
+    let mut sampler = Sampler::empty();
+    sampler.watch_tree("x", pid).unwrap();
+    let sampling =
+        SamplerThread::start(sampler, Pace::every(Duration::from_millis(1)), |_| ControlFlow::Continue(())).unwrap();
+    shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    while process_name(pid).as_deref() != Some("sleep") {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let names = sampling.stop().names;
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    let found: Vec<(u32, &str)> = names.iter().map(|found| (found.pid, found.name.as_str())).collect();
+    assert_eq!(found, [(pid, "sleep")]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dwell_capture::{CaptureCounts, CaptureEvent, CaptureJob, CaptureOutput, Group, ListedTensor};
 use dwell_events::Phase;
-use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_events::engine::{EngineEvent, StopReason, WorkTotals};
 use dwell_metadata::Generation;
 use dwell_tensors::TensorFile;
 
@@ -140,8 +140,8 @@ impl CaptureReport {
     fn note_engine(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Stopped { reason: StopReason::Interrupted, .. } => self.is_interrupted = true,
-            EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns } => {
-                let totals = (prompt_tokens, prompt_ns, generated_tokens, decode_ns);
+            EngineEvent::Finished { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns } => {
+                let totals = WorkTotals { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns };
                 // The first token comes from the prompt.
                 self.generation = Some(Generation::of(totals, generated_tokens.saturating_sub(1)));
             }

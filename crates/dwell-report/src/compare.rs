@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use dwell_analysis::memory::{MemoryKind, MemoryReport};
 use dwell_metadata::kv_type_name;
 use serde::Serialize;
 
 use crate::ReportError;
 use crate::compare_context::{ContextLine, context_lines};
-use crate::compare_figures::FIGURES;
+use crate::compare_figures::{FIGURES, common_kind};
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 use crate::group::{GroupKey, telling_keys};
 use crate::run_results::RunResults;
@@ -72,7 +73,7 @@ pub struct CompareGroup {
     pub verdicts: BTreeMap<String, usize>,
     /// The verdicts in words, without repetition.
     pub sentences: BTreeSet<String>,
-    /// Which memory totals are of: `pss`, `rss`.
+    /// Which memory totals are of: `pss` if all runs of the comparison have it, else `rss`.
     pub total_kinds: BTreeSet<String>,
     /// How bytes per token were measured.
     pub measured_bases: BTreeSet<String>,
@@ -134,24 +135,26 @@ fn model_id(run: &RunResults) -> String {
 }
 
 impl CompareGroup {
-    fn of(key: CompareKey, runs: &[&RunResults]) -> Self {
+    fn of(key: CompareKey, runs: &[&RunResults], kind: MemoryKind) -> Self {
         let memories = || runs.iter().filter_map(|run| run.metadata.memory.as_ref());
         let mut verdicts = BTreeMap::new();
         for memory in memories() {
             *verdicts.entry(memory.verdict.kind.name().to_owned()).or_default() += 1;
         }
-        let splits = memories().filter_map(|memory| memory.steady.as_ref().or(memory.peak.as_ref()));
+        let has_total = |memory: &&MemoryReport| memory.steady_total(kind).or(memory.peak_total(kind)).is_some();
         Self {
             key,
             run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
             paths: runs.iter().map(|run| run.path.clone()).collect(),
             figures: FIGURES
                 .iter()
-                .filter_map(|figure| Some((figure.name, Spread::of(runs.iter().filter_map(|run| (figure.of)(run)))?)))
+                .filter_map(|figure| {
+                    Some((figure.name, Spread::of(runs.iter().filter_map(|run| figure.value(run, kind)))?))
+                })
                 .collect(),
             verdicts,
             sentences: memories().map(|memory| memory.verdict.sentence.clone()).collect(),
-            total_kinds: splits.map(|split| split.total_kind.name().to_owned()).collect(),
+            total_kinds: memories().filter(has_total).map(|_| kind.name().to_owned()).collect(),
             measured_bases: memories()
                 .filter_map(|memory| memory.kv.measured_basis.map(|basis| basis.name().to_owned()))
                 .collect(),
@@ -220,7 +223,8 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     }
     warnings.extend(general_warnings(&groups));
     let context_lines = context_lines(&groups);
-    let groups = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs)).collect();
+    let kind = common_kind(groups.values().flatten().copied());
+    let groups = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
     Ok(Comparison { groups, context_lines, warnings, excluded })
 }
 

@@ -57,9 +57,11 @@ pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> 
 
 fn line((engine, model_id, kv_type): Family<'_>, runs: &[(u64, &MemoryReport)]) -> Option<ContextLine> {
     let has_own = runs.iter().all(|(_, memory)| memory.steady_own_bytes.is_some());
+    let has_pss = runs.iter().all(|(_, memory)| memory.has_totals_of(MemoryKind::Pss));
+    let kind = if has_pss { MemoryKind::Pss } else { MemoryKind::Rss };
     let is_without_compute = runs.iter().all(|(_, memory)| memory.steady_part(MemoryPart::Compute).is_some());
     let bytes = |memory: &MemoryReport| {
-        let total = if has_own { memory.steady_own_bytes? } else { memory.steady.as_ref()?.total_bytes };
+        let total = if has_own { memory.steady_own_bytes? } else { memory.steady_total(kind)? };
         let compute = memory.steady_part(MemoryPart::Compute).filter(|_| is_without_compute).unwrap_or(0);
         Some(total as f64 - compute as f64)
     };
@@ -70,13 +72,12 @@ fn line((engine, model_id, kv_type): Family<'_>, runs: &[(u64, &MemoryReport)]) 
     let fit = robust_line(&points.iter().map(|&(length, y)| Point { x: length as f64, y }).collect::<Vec<_>>())?;
     let theories = runs.iter().filter_map(|(_, memory)| Some(memory.kv.theory_bytes_per_token? as f64));
     let theory = Spread::of(theories).map(|spread| spread.median);
-    let total_kind = runs.iter().find_map(|(_, memory)| Some(memory.steady.as_ref()?.total_kind));
     let is_sure = lengths.len() > 2;
     Some(ContextLine {
         engine: engine.to_owned(),
         model_id: model_id.to_owned(),
         kv_type: kv_type.map(str::to_owned),
-        memory: if has_own { MemoryKind::Own } else { total_kind? },
+        memory: if has_own { MemoryKind::Own } else { kind },
         is_without_compute,
         context_lengths: lengths.len(),
         points,

@@ -1,7 +1,7 @@
 //! The figures by which runs are compared.
 
 use dwell_analysis::Unit;
-use dwell_analysis::memory::{MemoryPart, MemoryReport};
+use dwell_analysis::memory::{MemoryKind, MemoryPart, MemoryReport};
 
 use crate::run_results::RunResults;
 
@@ -15,6 +15,27 @@ pub struct Figure {
     pub unit: Unit,
     /// The figure of a run; none if the run does not say.
     pub of: fn(&RunResults) -> Option<f64>,
+}
+
+impl Figure {
+    /// The figure of a run, with totals of this kind of memory.
+    pub(crate) fn value(&self, run: &RunResults, kind: MemoryKind) -> Option<f64> {
+        let is_same_kind = || memory(run)?.steady.as_ref().map(|split| split.total_kind == kind);
+        match self.name {
+            "peak_bytes" => Some(memory(run)?.peak_total(kind)? as f64),
+            "steady_bytes" => Some(memory(run)?.steady_total(kind)? as f64),
+            // What is left of another total is another rest.
+            "steady_unaccounted_bytes" => (self.of)(run).filter(|_| is_same_kind() == Some(true)),
+            _ => (self.of)(run),
+        }
+    }
+}
+
+/// The kind of memory that all runs have totals of: PSS if every run does, else RSS.
+pub(crate) fn common_kind<'a>(runs: impl Iterator<Item = &'a RunResults>) -> MemoryKind {
+    let has_pss = |memory: &MemoryReport| memory.has_totals_of(MemoryKind::Pss);
+    let mut memories = runs.filter_map(memory);
+    if memories.all(has_pss) { MemoryKind::Pss } else { MemoryKind::Rss }
 }
 
 /// Every figure, in the order of the table.
@@ -63,7 +84,7 @@ pub const FIGURES: [Figure; 20] = [
     },
     Figure {
         name: "peak_bytes",
-        label: "peak memory",
+        label: "peak memory, sampled",
         unit: Unit::Bytes,
         of: |run| Some(memory(run)?.peak.as_ref()?.total_bytes as f64),
     },

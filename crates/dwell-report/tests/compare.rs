@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use dwell_analysis::Basis;
-use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryReport, MemorySeries, ModelStart, TokenTimes};
+use dwell_analysis::memory::{KvTheory, MemoryInputs, MemoryKind, MemoryReport, MemorySeries, ModelStart, TokenTimes};
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::{self, TokenRow};
@@ -111,6 +111,39 @@ fn repetitions_are_one_configuration_with_its_median_and_ends() {
     let steady = found.groups[0].figures["steady_bytes"].median;
     assert_eq!(steady, (50 * MIB + (PER_TOKEN + 2_048) * 1_024) as f64);
     assert!(!found.groups[0].figures.contains_key("load_s"), "what no run says is missing, not 0");
+}
+
+#[test]
+fn runs_with_and_without_pss_are_compared_in_rss() {
+    // Half of the memory is shared by two processes.
+    let with_pss = |run_id| {
+        let mut metadata = run(run_id, "ollama", 1_024, 8.0).facts.metadata;
+        let memory = metadata.memory.as_mut().unwrap();
+        for split in memory.steady.iter_mut().chain(&mut memory.peak) {
+            split.total_bytes /= 2;
+        }
+        source(serde_json::to_value(metadata).unwrap(), false)
+    };
+    let without_pss = |run_id| {
+        let mut metadata = run(run_id, "vllm", 1_024, 8.0).facts.metadata;
+        let memory = metadata.memory.as_mut().unwrap();
+        for split in memory.steady.iter_mut().chain(&mut memory.peak) {
+            split.total_kind = MemoryKind::Rss;
+        }
+        source(serde_json::to_value(metadata).unwrap(), false)
+    };
+    let rss = (50 * MIB + (PER_TOKEN + 2_048) * 1_024) as f64;
+    let medians = |found: &Comparison, name: &str| -> Vec<f64> {
+        found.groups.iter().map(|group| group.figures[name].median).collect()
+    };
+    let alone = compare(&[with_pss("a"), with_pss("b")]).unwrap();
+    assert_eq!(alone.groups[0].total_kinds.iter().collect::<Vec<_>>(), ["pss"]);
+    assert_eq!(medians(&alone, "peak_bytes"), [rss / 2.0]);
+    let mixed = compare(&[with_pss("a"), without_pss("b")]).unwrap();
+    assert_eq!((medians(&mixed, "peak_bytes"), medians(&mixed, "steady_bytes")), (vec![rss, rss], vec![rss, rss]));
+    assert!(mixed.groups.iter().all(|group| group.total_kinds.iter().eq(["rss"])));
+    let text = comparison_text(&mixed);
+    assert!(text.contains("peak memory, sampled (RSS)") && !text.contains("PSS"), "{text}");
 }
 
 #[test]

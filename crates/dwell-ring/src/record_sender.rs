@@ -30,12 +30,15 @@ impl RecordSender {
 
     /// Sends one record; waits while the ring is full. False if the observer is gone and it was not sent.
     pub fn send(&self, kind: Kind, payload: &[u8]) -> bool {
-        let mut channel = self.lock();
-        let header = frame_header(kind, channel.next_sequence, monotonic_ns(), payload.len());
-        channel.next_sequence += 1;
-        channel.ring.write(&[&header, payload])
+        let channel = self.lock();
+        // Taken with the lock held, so that times of one process do not go back.
+        send_in(channel, kind, monotonic_ns(), payload)
     }
 
+    /// Sends a record of something that happened at this time.
+    pub fn send_at(&self, kind: Kind, time_ns: u64, payload: &[u8]) -> bool {
+        send_in(self.lock(), kind, time_ns, payload)
+    }
     /// Says that a graph is about to be computed; see [`Producer::mark_graph_begun`].
     pub fn mark_graph_begun(&self) {
         self.lock().ring.mark_graph_begun();
@@ -49,6 +52,12 @@ impl RecordSender {
     fn lock(&self) -> MutexGuard<'_, Channel> {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn send_in(mut channel: MutexGuard<'_, Channel>, kind: Kind, time_ns: u64, payload: &[u8]) -> bool {
+    let header = frame_header(kind, channel.next_sequence, time_ns, payload.len());
+    channel.next_sequence += 1;
+    channel.ring.write(&[&header, payload])
 }
 
 #[cfg(test)]
@@ -82,6 +91,20 @@ mod tests {
             let of_kind = frames.iter().filter(|frame| frame.1 == kind as u16).map(|frame| frame.2);
             assert!(of_kind.eq(0..100), "each thread's records keep their order");
         }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_happened_before_it_was_sent_keeps_its_time() {
+        let folder = std::env::temp_dir().join(format!("dwell-sender-at-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let sender = RecordSender::create(&folder, std::process::id(), 1 << 16).unwrap();
+        assert!(sender.send_at(Kind::Engine, 9, b"late") && sender.send_at(Kind::Engine, 7, b"earlier"));
+        let mut bytes = Vec::new();
+        Consumer::open(&folder.join(file_name(std::process::id()))).unwrap().peek(0, &mut bytes);
+        let (first, rest) = split_frame(&bytes).unwrap().unwrap();
+        let (second, _) = split_frame(rest).unwrap().unwrap();
+        assert_eq!([(first.sequence, first.time_ns), (second.sequence, second.time_ns)], [(0, 9), (1, 7)]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -60,22 +60,31 @@ impl Engine for ServerEngine {
     }
 }
 
+/// An event with the time at which it happened. Threads hand it on, and each may have to wait for a processor.
+type Timed = (EngineEvent, u64);
+
 /// Tells events to the thread that has the observer.
 #[derive(Clone)]
-pub(crate) struct Teller(Sender<EngineEvent>);
+pub(crate) struct Teller(Sender<Timed>);
 
 impl Teller {
+    /// Something happens now.
     pub(crate) fn tell(&self, event: EngineEvent) {
+        self.tell_at(event, dwell_clock::monotonic_ns());
+    }
+
+    /// Something happened at this time.
+    pub(crate) fn tell_at(&self, event: EngineEvent, time_ns: u64) {
         // The other end listens until the last teller is gone.
-        let _ = self.0.send(event);
+        let _ = self.0.send((event, time_ns));
     }
 }
 
 /// Hands over events until nobody tells any more.
-fn relay(events: &Receiver<EngineEvent>, observer: &mut dyn JobObserver, interruption: &Interruption) {
+fn relay(events: &Receiver<Timed>, observer: &mut dyn JobObserver, interruption: &Interruption) {
     loop {
         match events.recv_timeout(ASK_INTERVAL) {
-            Ok(event) => observer.event(event),
+            Ok((event, time_ns)) => observer.event_at(event, time_ns),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -98,5 +107,36 @@ fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interrup
         EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
         EngineKind::Command => command::run(job, place, &teller),
         EngineKind::LlamaCpp => Err(ServerError::Embedded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Times(Vec<u64>);
+
+    impl JobObserver for Times {
+        fn event(&mut self, _event: EngineEvent) {
+            self.0.push(0);
+        }
+
+        fn event_at(&mut self, _event: EngineEvent, time_ns: u64) {
+            self.0.push(time_ns);
+        }
+    }
+
+    #[test]
+    fn events_keep_their_time_however_late_they_are_handed_over() {
+        let (sender, events) = channel();
+        let teller = Teller(sender);
+        let event = || EngineEvent::LoadProgress { fraction: 1.0 };
+        teller.tell_at(event(), 5);
+        teller.tell_at(event(), 3);
+        drop(teller);
+        let mut times = Times::default();
+        relay(&events, &mut times, &Interruption::default());
+        assert_eq!(times.0, [5, 3]);
     }
 }

@@ -229,13 +229,28 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// The end of a log, as the tail of a sentence; before it, the first error, which the end is often a consequence of.
+/// The end of a log, as the tail of a sentence; before it, the first error, which the end is often a consequence of. Of a
+/// program that gave up by an assertion, that alone: a backtrace follows it.
 fn last_words(log: &str) -> String {
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if let Some(assertion) = lines.iter().rev().find(|line| is_assertion(line)) {
+        return format!("; it said: {assertion}");
+    }
     let begin = lines.len().saturating_sub(LOG_LINES_SHOWN);
     let first_error = lines[..begin].iter().find(|line| is_error(line));
     let shown: Vec<&str> = first_error.into_iter().chain(&lines[begin..]).copied().collect();
     if shown.is_empty() { "; it said nothing".to_owned() } else { format!("; it said: {}", shown.join(" / ")) }
+}
+
+/// What ggml and the C library print before they abort: a place in a source file, and what did not hold there.
+fn is_assertion(line: &str) -> bool {
+    let place = line.split_once(": ").map(|(place, _)| place);
+    let is_place = |place: &str| {
+        let (file, number) = place.rsplit_once(':').unwrap_or_default();
+        let has_ending = [".c", ".cpp", ".h", ".hpp", ".cu", ".m"].iter().any(|ending| file.ends_with(ending));
+        has_ending && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    line.contains("GGML_ASSERT(") || line.contains("Assertion `") || place.is_some_and(is_place)
 }
 
 fn is_error(line: &str) -> bool {
@@ -379,6 +394,23 @@ mod tests {
             Some("its interpreter \"/nonexistent/interpreter\" is no program".to_owned())
         );
         assert!(script("cut", "#!").is_some());
+    }
+
+    #[test]
+    fn an_assertion_is_shown_and_not_the_backtrace_after_it() {
+        let backtrace: String =
+            (0..30).map(|frame| format!("#{frame}  0x00007f21 in ?? () from libc.so.6\n")).collect();
+        let said =
+            |line: &str| format!("0.00.1 I srv  load_model: loading model 'm'\n{line}\n[New LWP 7]\n{backtrace}");
+        for line in [
+            "/src/llama.cpp/ggml/src/ggml.c:3177: GGML_ASSERT(a->ne[2] % b->ne[2] == 0) failed",
+            "/src/ggml-backend.cpp:2010: pre-allocated tensor (cache_k_l0) in a buffer that cannot run the operation",
+            "llama-server: batch.cpp:5: int f(): Assertion `n > 0' failed.",
+        ] {
+            assert_eq!(last_words(&said(line)), format!("; it said: {line}"));
+        }
+        let without = last_words(&said("0.00.2 I srv  ready"));
+        assert!(without.contains("#29") && !without.contains("ready"), "{without}");
     }
 
     #[test]

@@ -41,19 +41,19 @@ fn a_program_is_told_of_in_order_for_each_request() {
     let told = run_to_the_last_word(&place, &job(EngineKind::LlamaCli, &program, &model, actions));
     let once = [
         "phase_begins",
+        "request_begins",
         "process_found",
         "memory_reported",
         "serving",
         "loaded",
         "phase_begins",
-        "request_begins",
         "token",
         "request_ends",
         "stopped",
     ];
     let order: Vec<String> = told.order().into_iter().filter(|name| name != "server_metrics").collect();
     assert_eq!(order[..10], once);
-    assert_eq!(order[10..12], ["phase_begins", "process_found"], "loaded anew");
+    assert_eq!(order[10..13], ["phase_begins", "request_begins", "process_found"], "loaded anew");
     let [first, second] = told.timings()[..] else { panic!("{:?}", told.timings()) };
     assert_eq!((first.prompt_tokens, first.generated_tokens, second.generated_tokens), (Some(4), Some(6), Some(2)));
     assert!(second.prompt_tokens > first.prompt_tokens, "with the answer and the new prompt");

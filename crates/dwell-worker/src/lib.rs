@@ -160,6 +160,12 @@ impl JobObserver for Reporter {
         }
     }
 
+    fn event_at(&mut self, event: EngineEvent, time_ns: u64) {
+        if let Ok(json) = serde_json::to_vec(&event) {
+            self.sender.send_at(Kind::Engine, time_ns, &json);
+        }
+    }
+
     fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ pub use growth::{Growth, GrowthShape};
 pub use inputs::{KvTheory, MemoryInputs, ModelStart, Weights};
 pub use kv::KvFigures;
 pub use regression::{Line, Point, robust_line};
-pub use report::{MemoryPeaks, MemoryReport};
+pub use report::{MemoryPeaks, MemoryReport, RssTotals};
 pub use series::{MemoryAt, MemoryKind, MemorySeries, Series, ValueAt};
 pub use split::{MemoryPart, Split, SplitPart};
 pub use timings::{RunTimings, Speed};

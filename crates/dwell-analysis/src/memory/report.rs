@@ -8,10 +8,11 @@ use super::growth::{Growth, growth};
 use super::inputs::{MemoryInputs, ModelStart};
 use super::kv::{KvFigures, reported_bytes};
 use super::series::{MemoryKind, Series};
-use super::split::{Split, split, totals};
+use super::split::{Split, split, totals, totals_of};
 use super::timings::RunTimings;
 use super::token_times::Counts;
 use super::verdict::{KvPresence, Verdict};
+use crate::Basis;
 use crate::statistics::median;
 
 /// What the memory of one run says.
@@ -29,6 +30,9 @@ pub struct MemoryReport {
     pub steady_own_bytes: Option<u64>,
     /// The moment of the highest total.
     pub peak: Option<Split>,
+    /// Resident memory where the totals are of PSS, to compare them with those of runs that have none.
+    #[serde(default)]
+    pub rss: RssTotals,
     /// How memory without a file behind it grew with the tokens that the model chose.
     pub growth: Option<Growth>,
     /// The same over all positions, those of prompts included.
@@ -45,6 +49,16 @@ pub struct MemoryReport {
     pub start_name: Option<String>,
     /// Buffers that the runtime reports.
     pub buffers: Vec<ReportedBuffer>,
+}
+
+/// Resident memory with that on GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RssTotals {
+    /// At the moment of the steady state.
+    pub steady_bytes: Option<u64>,
+    /// The highest sample.
+    pub peak_bytes: Option<u64>,
 }
 
 /// The highest samples.
@@ -65,6 +79,8 @@ pub struct MemoryPeaks {
     pub swap_bytes: Option<u64>,
     /// Memory on GPUs.
     pub gpu_bytes: Option<u64>,
+    /// How all of them but `rss_kernel_bytes` were obtained: what was higher between two samples is not in them.
+    pub basis: Option<Basis>,
 }
 
 impl MemoryReport {
@@ -92,6 +108,7 @@ impl MemoryReport {
                 .and_then(|(time_ns, _)| inputs.series.of(MemoryKind::Own).at(time_ns))
                 .map(|value| value.bytes),
             peak: totals.peak().filter(|_| is_sampled_when_loaded(inputs, &totals)).map(split_at),
+            rss: rss_totals(inputs, steady.map(|(time_ns, _)| time_ns)),
             growth: over_tokens,
             growth_over_positions: over_positions,
             verdict,
@@ -153,6 +170,15 @@ fn is_sampled_when_loaded(inputs: &MemoryInputs<'_>, series: &Series) -> bool {
     inputs.phase(Phase::Generation).is_none_or(|span| last_ns.is_some_and(|last_ns| last_ns >= span.begin_ns))
 }
 
+fn rss_totals(inputs: &MemoryInputs<'_>, steady_ns: Option<u64>) -> RssTotals {
+    let totals = totals_of(inputs, MemoryKind::Rss);
+    let peak = totals.peak().filter(|_| is_sampled_when_loaded(inputs, &totals));
+    RssTotals {
+        steady_bytes: steady_ns.and_then(|time_ns| totals.at(time_ns)).map(|value| value.bytes),
+        peak_bytes: peak.map(|(_, bytes)| bytes),
+    }
+}
+
 fn sample_gap_ns(series: &Series) -> Option<f64> {
     median(&mut series.points().windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect::<Vec<_>>())
 }
@@ -167,5 +193,6 @@ fn peaks(inputs: &MemoryInputs<'_>) -> MemoryPeaks {
         file_bytes: peak(MemoryKind::File),
         swap_bytes: peak(MemoryKind::Swap),
         gpu_bytes: peak(MemoryKind::Gpu),
+        basis: Some(Basis::Sampled),
     }
 }

@@ -68,8 +68,13 @@ fn total_kind(inputs: &MemoryInputs<'_>) -> MemoryKind {
 
 /// Memory of the processes and on GPUs, over time.
 pub(super) fn totals(inputs: &MemoryInputs<'_>) -> Series {
+    totals_of(inputs, total_kind(inputs))
+}
+
+/// The same with this kind of memory of the processes.
+pub(super) fn totals_of(inputs: &MemoryInputs<'_>, kind: MemoryKind) -> Series {
     let mut totals = Series::default();
-    for &(time_ns, bytes) in inputs.series.of(total_kind(inputs)).points() {
+    for &(time_ns, bytes) in inputs.series.of(kind).points() {
         let gpu = inputs.series.of(MemoryKind::Gpu).at(time_ns).map_or(0, |value| value.bytes);
         totals.push(time_ns, bytes.saturating_add(gpu));
     }
@@ -157,6 +162,24 @@ fn is_in_host_memory(device: &str) -> bool {
 }
 
 impl MemoryReport {
+    /// Whether its totals are of this kind, or can be told in it.
+    pub fn has_totals_of(&self, kind: MemoryKind) -> bool {
+        let mut splits = self.steady.iter().chain(&self.peak);
+        kind == MemoryKind::Rss || splits.all(|split| split.total_kind == kind)
+    }
+
+    /// The total at the steady state, in this kind of memory.
+    pub fn steady_total(&self, kind: MemoryKind) -> Option<u64> {
+        let own = self.steady.as_ref().filter(|split| split.total_kind == kind).map(|split| split.total_bytes);
+        own.or_else(|| self.rss.steady_bytes.filter(|_| kind == MemoryKind::Rss))
+    }
+
+    /// The highest total among the samples, in this kind of memory.
+    pub fn peak_total(&self, kind: MemoryKind) -> Option<u64> {
+        let own = self.peak.as_ref().filter(|split| split.total_kind == kind).map(|split| split.total_bytes);
+        own.or_else(|| self.rss.peak_bytes.filter(|_| kind == MemoryKind::Rss))
+    }
+
     /// Bytes of a part at the steady state.
     pub fn steady_part(&self, part: MemoryPart) -> Option<i64> {
         self.steady.as_ref()?.parts.iter().find(|found| found.part == part).map(|found| found.bytes)

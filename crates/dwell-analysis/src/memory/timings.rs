@@ -41,7 +41,11 @@ pub struct RunTimings {
 
 impl RunTimings {
     pub(super) fn of(inputs: &MemoryInputs<'_>) -> Self {
-        let phase_ns = |wanted: Phase| inputs.phase(wanted).map(PhaseSpan::duration_ns);
+        // A run can go through a phase several times: dwell sets up the second prompt after the first answer.
+        let phase_ns = |wanted: Phase| {
+            let spans = inputs.phases.iter().filter(|span| span.phase == wanted);
+            spans.map(PhaseSpan::duration_ns).reduce(u64::saturating_add)
+        };
         let mut waits: Vec<f64> = first_token_waits(inputs).iter().map(|(wait_ns, _)| *wait_ns as f64).collect();
         let mut intervals: Vec<f64> = inputs.tokens.intervals_ns().iter().map(|&interval| interval as f64).collect();
         Self {

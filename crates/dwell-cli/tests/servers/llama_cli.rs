@@ -23,9 +23,11 @@ fn a_program_that_answers_once_is_traced_exactly() {
     for _ in 0..20 {
         let place = Workplace::new();
         let run = done(&place, &model, started(&place, &model, "llama_cli", &program, &arguments));
-        // It computes before it is seen that the model is loaded. A warm-up of two tokens comes before the prompt.
-        let (moved, theory) = (Moved::in_all(&run), Theory::of(&model, "f16"));
-        assert_eq!(moved.stored("kv_cache", 0), (2 + 6) * theory.kv_bytes);
+        // It computes before it is seen that the model is loaded; that counts from the prompt on. A warm-up of two tokens
+        // comes before it.
+        let (moved, theory) = (Moved::in_generation(&run), Theory::of(&model, "f16"));
+        assert_eq!(moved.stored("kv_cache", 0), 6 * theory.kv_bytes);
+        assert_eq!(Moved::in_all(&run).stored("kv_cache", 0), (2 + 6) * theory.kv_bytes);
         assert_steps_exact(&moved, &theory, 6, 16);
         let [pid] = recorded_pids(&run).into_iter().collect::<Vec<_>>()[..] else { panic!("one program computes") };
         assert!(samples(&run).iter().any(|sample| sample.label == "server" && sample.pid == pid));

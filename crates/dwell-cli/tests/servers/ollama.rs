@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{Run, Workplace, cached, skip, wait_for_end_of};
 use crate::lab::{
-    Sample, Theory, assert_exact, assert_kv_bytes_of_tokens, done, recorded_pids, samples, started, tiny,
+    Moved, Sample, Theory, assert_exact, assert_kv_bytes_of_tokens, done, recorded_pids, samples, started, tiny, tokens,
 };
 
 /// Ollama in the cache, or a note that a test cannot run here.
@@ -87,4 +87,39 @@ fn ollama_is_traced_and_its_runner_sampled() {
         let times = ["load_ns", "generation_ns"].map(|name| timings[name].as_u64().unwrap());
         assert!(times.iter().all(|time_ns| *time_ns > 0), "loading is told from generating: {timings}");
     }
+}
+
+#[test]
+fn prompts_that_are_sent_to_be_counted_are_no_work() {
+    let Some(program) = program("prompts_that_are_sent_to_be_counted_are_no_work") else { return };
+    let (place, model_place) = (Workplace::new(), Workplace::new());
+    let model = model_place.model(tiny());
+    let actions = place.path().join("actions.json");
+    let list = serde_json::json!([
+        {"do": "prompt", "text": "once upon a time ", "sequences": [0], "fill_to_tokens": 100},
+        {"do": "generate", "max_tokens": 4, "sequences": [0]},
+    ]);
+    std::fs::write(&actions, list.to_string()).unwrap();
+    let mut command = started(&place, &model, "ollama", &program, &["--actions", actions.to_str().unwrap()]);
+    command.env("HOME", place.path()).env("OLLAMA_NO_CLOUD", "1");
+    let run = done(&place, &model, command);
+
+    let metadata = run.metadata();
+    let phases: Vec<&str> =
+        metadata["phases"].as_array().unwrap().iter().map(|span| span["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["weight_load", "setup", "generation", "teardown"]);
+    let set_up = run.accesses().into_iter().filter(|access| access.phase == "setup").collect::<Vec<_>>();
+    assert!(!set_up.is_empty() && set_up.iter().all(|access| access.step.is_none()), "they have no step");
+    let request = &metadata["requests"][0];
+    assert_eq!(metadata["requests"].as_array().unwrap().len(), 1);
+    let computed = request["prompt_tokens"].as_u64().unwrap() - request["reused_tokens"].as_u64().unwrap();
+    assert!((90..=110).contains(&request["prompt_tokens"].as_u64().unwrap()), "{request}");
+    let (moved, theory) = (Moved::in_all(&run), Theory::of(&model, "f16"));
+    let of_warm_up = moved.stored("kv_cache", 0) - Moved::in_generation(&run).stored("kv_cache", 0);
+    assert!(of_warm_up <= 2 * theory.kv_bytes, "{of_warm_up}");
+    assert_eq!(Moved::in_generation(&run).stored("kv_cache", 0), computed * theory.kv_bytes);
+    let told = tokens(&run);
+    assert_eq!(told.iter().map(|token| token.step).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let held = |index: u64| (request["prompt_tokens"].as_u64().unwrap() + index) * theory.kv_bytes;
+    assert!((0..).zip(&told).all(|(index, token)| token.kv_bytes == Some(held(index))), "{told:?}");
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{RunningServer, Workplace, llama_program};
-use crate::lab::{Moved, Theory, answer, assert_exact, done, started, tiny, tokens};
+use crate::common::{Run, RunningServer, Workplace, llama_program};
+use crate::lab::{Moved, Theory, answer, assert_exact, assert_kv_bytes_of_tokens, done, started, tiny, tokens};
 
 #[test]
 fn an_answer_is_that_of_the_server_alone() {
@@ -25,6 +25,20 @@ fn an_answer_is_that_of_the_server_alone() {
     let known = told.iter().filter(|token| token.id.is_some()).count();
     assert!(known * 2 > ids.len(), "{known} of {} ids were told", ids.len());
     assert_exact(&run, &Theory::of(&model, "f16"), 6, 24);
+}
+
+#[test]
+fn a_token_of_the_prompt_that_is_computed_by_itself_is_no_answer() {
+    let name = "a_token_of_the_prompt_that_is_computed_by_itself_is_no_answer";
+    let Some(program) = llama_program(name, "llama-server") else { return };
+    let place = Workplace::new();
+    let model = place.model(tiny());
+    // The prompt of 6 tokens is computed as 5 and 1.
+    let arguments = ["--prompt", "hello", "--max-tokens", "8", "--ignore-end", "--micro-batch-size", "5"];
+    let run = done(&place, &model, started(&place, &model, "llama_server", &program, &arguments));
+    assert_exact(&run, &Theory::of(&model, "f16"), 6, 8);
+    assert_kv_bytes_of_tokens(&run, &Theory::of(&model, "f16"), 6);
+    assert_eq!(tokens(&run).iter().map(|token| token.step).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
 }
 
 #[test]
@@ -55,6 +69,20 @@ fn two_sequences_use_cells_of_their_own() {
     let of_steps: u64 = (1..=40).map(|step| moved.stored("kv_cache", step)).sum();
     assert_eq!(moved.stored("kv_cache", 0) + of_steps, 34 * theory.kv_bytes);
     assert!(of_steps >= 20 * theory.kv_bytes, "answers side by side are decoded, not prompts");
+    assert_steps_of_their_own(&run, &moved, &theory);
+}
+
+/// Every token after the first of an answer was given by a step of the trace that stored a cell, later than the one before.
+/// The last of all came when the cells of both sequences were in the cache.
+fn assert_steps_of_their_own(run: &Run, moved: &Moved, theory: &Theory) {
+    let told = tokens(run);
+    for sequence in [0, 1] {
+        let steps: Vec<u32> = told.iter().filter(|token| token.sequence == sequence).map(|token| token.step).collect();
+        assert!(steps[0] == 0 && steps.is_sorted_by(|one, next| one < next), "{steps:?}");
+        assert!(steps[1..].iter().all(|&step| moved.stored("kv_cache", step) >= theory.kv_bytes), "{steps:?}");
+    }
+    let last = told.iter().max_by_key(|token| token.step).unwrap();
+    assert_eq!((moved.stored("kv_cache", last.step + 1), last.kv_bytes), (0, Some(34 * theory.kv_bytes)));
 }
 
 #[test]
@@ -90,6 +118,12 @@ fn a_second_prompt_reuses_what_the_cache_holds() {
     let told = tokens(&run);
     let steps: Vec<u32> = told.iter().map(|token| token.step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 0, 5, 6, 7], "as the trace numbers them");
-    let kv: Vec<u64> = told.iter().take(5).map(|token| token.kv_bytes.unwrap() / theory.kv_bytes).collect();
-    assert_eq!(kv, (first..first + 5).collect::<Vec<_>>());
+    // The second prompt goes on after what is reused; cells beyond that are gone.
+    let kv: Vec<u64> = told.iter().map(|token| token.kv_bytes.unwrap() / theory.kv_bytes).collect();
+    assert_eq!(kv, (first..first + 5).chain(second..second + 4).collect::<Vec<_>>());
+    assert_eq!((figure(1, "reused_tokens"), &requests[1]["reused_basis"]), (cached, &"exact".into()));
+    let generation = run.metadata()["generation"].clone();
+    assert_eq!(generation["cached_tokens"], cached);
+    let computed = (first + second - cached) as f64 * 1e9 / generation["prompt_ns"].as_f64().unwrap();
+    assert!((generation["prompt_tokens_per_s"].as_f64().unwrap() / computed - 1.0).abs() < 1e-9, "{generation}");
 }

@@ -148,7 +148,7 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("run_id", "", "the run"),
     meaning("sample_id", "", "number of the row, from 0"),
     meaning("timestamp_ns", "ns", "when the operation that made the access was done; see what a timestamp means"),
-    meaning("phase", "", "`weight_load`, `generation` or `teardown`"),
+    meaning("phase", "", "`weight_load`, `setup` (what dwell asks a server for its own purposes), `generation` or `teardown`"),
     meaning("address", "", "first byte"),
     meaning("address_page", "4 KiB pages", "`address >> 12`"),
     meaning("op_type", "", "`load` or `store`"),

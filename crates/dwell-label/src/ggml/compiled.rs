@@ -66,6 +66,10 @@ pub struct CompiledGraph {
     pub key_cells: Option<usize>,
     /// Whether it stores neither keys nor states: an encoder.
     pub keeps_nothing: bool,
+    /// Capture with the numbers of the tokens whose result is wanted.
+    pub outputs: Option<usize>,
+    /// Whether no result is wanted of any.
+    pub has_no_output: bool,
     /// Tokens computed.
     pub tokens: usize,
     /// Inputs that its operations read: the runtime writes them before the computation.
@@ -120,10 +124,22 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         units,
         token_ids,
         positions,
+        outputs: compiler.outputs(),
+        has_no_output: has_no_output(graph),
         inputs,
         input_bytes: input_bytes(graph),
         result_bytes: result_bytes(graph),
         has_foreign_memory: graph.buffers.iter().any(|buffer| !buffer.is_host),
+    }
+}
+
+impl CompiledGraph {
+    /// The first cache that rows are stored into, and the capture with their cells.
+    pub fn stored_keys(&self) -> Option<(KvIndex, usize)> {
+        self.units.iter().flat_map(|unit| &unit.stores).find_map(|operand| match operand.bytes {
+            Bytes::Rows { capture, .. } => Some((operand.kv?, capture)),
+            _ => None,
+        })
     }
 }
 
@@ -275,6 +291,18 @@ impl Compiler<'_> {
         self.capture_of.get(node.sources.get(1)?).copied()
     }
 
+    /// Before the last layer computes on, the rows that a token is chosen after are picked out of all, by an input.
+    fn outputs(&self) -> Option<usize> {
+        (0..self.graph.units.len()).map(|unit| self.node_of(unit)).find_map(|node| {
+            let source = |place: usize| self.graph.tensors.get(*node.sources.get(place)? as usize);
+            let (table, indices) = (source(0)?, source(1)?);
+            let is_computed = region_type_of(self.graph, table, self.kv) == RegionType::Activation;
+            let is_input = self.graph.op_name(indices) == "NONE";
+            let is_it = self.graph.op_name(node) == "GET_ROWS" && is_computed && is_input;
+            self.capture_of.get(node.sources.get(1).filter(|_| is_it)?).copied()
+        })
+    }
+
     fn tokens(&self, token_ids: Option<usize>) -> usize {
         let ids = token_ids.map(|capture| self.graph.captures[capture]);
         ids.filter(|capture| capture.form == CaptureForm::Indices)
@@ -346,6 +374,11 @@ fn input_bytes(graph: &Graph) -> u64 {
 fn result_bytes(graph: &Graph) -> u64 {
     let result = graph.tensors.iter().find(|tensor| tensor.name == "result_output");
     result.map_or(0, |tensor| total_bytes(graph, tensor))
+}
+
+/// The result of a computation that only fills the cache has no rows.
+fn has_no_output(graph: &Graph) -> bool {
+    graph.tensors.iter().any(|tensor| tensor.name == "result_output" && tensor.ne[1] == 0)
 }
 
 fn total_bytes(graph: &Graph, tensor: &TensorShape) -> u64 {

@@ -13,7 +13,7 @@ use dwell_records::TensorShape;
 use dwell_records::names::{Kept, kept_in, layer_of};
 
 use super::ranges::ByteRange;
-use crate::timeline::Place;
+use crate::timeline::{Dropped, Place};
 
 /// Sequences that can share a cell; the bits of [`Cell::sharers`].
 const SEQUENCES_MAX: i32 = 64;
@@ -36,6 +36,8 @@ struct Cell {
     written_position: i32,
     writer: i32,
     sharers: u64,
+    /// Number of the sequence in a program that does not say which it is.
+    lane: Option<u32>,
     is_live: bool,
     /// Another process wrote it, which this one was forked from.
     is_inherited: bool,
@@ -51,6 +53,7 @@ const EMPTY_CELL: Cell = Cell {
     written_position: UNKNOWN,
     writer: UNKNOWN,
     sharers: 0,
+    lane: None,
     is_live: false,
     is_inherited: false,
 };
@@ -256,6 +259,7 @@ impl KvCaches {
             written_position: place.position.unwrap_or(UNKNOWN),
             writer: place.sequence.unwrap_or(UNKNOWN),
             sharers: place.sequence.map_or(0, sharer_bit),
+            lane: place.lane,
             is_live: true,
             is_inherited: false,
         };
@@ -335,6 +339,29 @@ impl KvCaches {
         }
     }
 
+    /// A program gave up the blocks of one of its sequences from a position on.
+    pub fn drop_lane(&mut self, process: u8, dropped: Dropped, time_ns: u64, out: &mut KvBlockBuilder) {
+        for index in 0..self.tensors.len() {
+            if process_of(self.tensors[index].base) != process {
+                continue;
+            }
+            for cell in 0..self.tensors[index].cells.len() {
+                let state = &self.tensors[index].cells[cell];
+                let is_gone = state.lane == Some(dropped.lane) && is_within(state.position, dropped.from, -1);
+                if state.is_live && is_gone {
+                    self.end_life(index, cell, EndCause::Removed, Some(time_ns), out);
+                }
+            }
+        }
+    }
+
+    /// Streams of the cache in which cells lie, one for each; none if all sequences share one.
+    pub fn streams_of(&self, index: KvIndex, cells: &[i64]) -> Option<Vec<u32>> {
+        let tensor = &self.tensors[index];
+        let stream = |&cell: &i64| u32::try_from(u64::try_from(cell).ok()? / tensor.cells_per_stream).ok();
+        if tensor.streams == 1 || tensor.is_transposed { None } else { cells.iter().map(stream).collect() }
+    }
+
     /// Positions `[from, to)` of a sequence moved by `delta`.
     pub fn shift(&mut self, sequence: i32, from: i32, to: i32, delta: i32) {
         for cell in self.tensors.iter_mut().flat_map(|tensor| &mut tensor.cells) {
@@ -366,6 +393,7 @@ impl KvCaches {
                     let place = Place {
                         position: Some(original.position).filter(|&position| position != UNKNOWN),
                         sequence: Some(target),
+                        lane: None,
                     };
                     self.begin_life(index, to * per_stream + cell, place, time_ns, out);
                     copied_bytes += self.tensors[index].block_bytes;

@@ -31,7 +31,7 @@ use crate::loss_count::LossCount;
 use crate::moved::{move_graph, move_weight};
 use crate::output::Output;
 use crate::regions::{RegionPlace, Regions};
-use crate::timeline::{ComputedTokens, Moment};
+use crate::timeline::{Inputs, Moment};
 use compiled::{CompiledGraph, compile};
 use expand::{Expansion, decode_captures};
 use kv::KvCaches;
@@ -183,13 +183,28 @@ impl GraphLabeller {
             capture.and_then(|index| captures.get(index)).and_then(|capture| capture.integers())
         };
         let (ids, positions) = (integers(graph.token_ids), integers(graph.positions));
-        let count = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
-        let cells = integers(graph.key_cells);
+        let tokens = graph.tokens.max(positions.as_ref().map_or(0, Vec::len).min(graph.tokens.max(1)));
+        let outputs = integers(graph.outputs).or_else(|| graph.has_no_output.then(Vec::new));
+        let stored = graph.stored_keys();
+        let cells = stored.and_then(|(_, capture)| integers(Some(capture))).filter(|cells| cells.len() == tokens);
+        let streams = stored.zip(cells).and_then(|((cache, _), cells)| self.kv.streams_of(cache, &cells));
+        let key_cells = integers(graph.key_cells);
         let are_first = |numbers: &Vec<i64>| numbers.iter().all(|&number| number == 0);
-        let begins_sequence = graph.keeps_nothing || positions.as_ref().or(cells.as_ref()).is_some_and(are_first);
-        let tokens =
-            ComputedTokens { count, ids: ids.as_deref(), positions: positions.as_deref(), begins_sequence };
-        let computation = labelling.timeline.computes(process, &tokens);
+        let begins_sequence = graph.keeps_nothing || positions.as_ref().or(key_cells.as_ref()).is_some_and(are_first);
+        let inputs = Inputs {
+            tokens,
+            begins_sequence,
+            ids: ids.as_deref(),
+            positions: positions.as_deref(),
+            cache: stored.map(|(cache, _)| cache),
+            streams: streams.as_deref(),
+            outputs: outputs.as_deref(),
+            begin_ns: step.begin_ns,
+        };
+        let computation = labelling.timeline.computes(process, &inputs);
+        for &dropped in &computation.dropped {
+            self.kv.drop_lane(process, dropped, step.begin_ns, &mut out.blocks);
+        }
         let tells_transfers = self.tells_transfers.contains(&process);
         count_unseen(&mut labelling.loss, graph, step, tells_transfers);
         self.latest.insert(process, computation.moment);

@@ -42,8 +42,11 @@ impl PendingTokens {
                 && position.is_none_or(|position| i64::from(token.position) == position)
         };
         match self.tokens.iter().position(fits).and_then(|at| self.tokens.remove(at)) {
-            Some(token) => Place { position: Some(token.position), sequence: Some(token.sequence) },
-            None => Place { position: position.and_then(|position| i32::try_from(position).ok()), sequence: None },
+            Some(token) => Place { position: Some(token.position), sequence: Some(token.sequence), lane: None },
+            None => {
+                let position = position.and_then(|position| i32::try_from(position).ok());
+                Place { position, sequence: None, lane: None }
+            }
         }
     }
 }
@@ -59,7 +62,7 @@ mod tests {
         pending.begin(vec![token(7, 0, 0), token(7, 0, 1), token(8, 1, 0), token(8, 1, 1)]);
         let first = pending.take(Some(&[7, 8]), Some(&[0, 1]), 2);
         let second = pending.take(Some(&[7, 8]), Some(&[0, 1]), 2);
-        let place = |position, sequence| Place { position: Some(position), sequence: Some(sequence) };
+        let place = |position, sequence| Place { position: Some(position), sequence: Some(sequence), lane: None };
         assert_eq!(first, [place(0, 0), place(1, 0)]);
         assert_eq!(second, [place(0, 1), place(1, 1)]);
     }
@@ -67,6 +70,6 @@ mod tests {
     #[test]
     fn without_a_batch_only_the_position_is_known() {
         let places = PendingTokens::default().take(Some(&[7]), Some(&[3]), 1);
-        assert_eq!(places, [Place { position: Some(3), sequence: None }]);
+        assert_eq!(places, [Place { position: Some(3), sequence: None, lane: None }]);
     }
 }

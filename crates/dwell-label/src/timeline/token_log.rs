@@ -1,9 +1,11 @@
 //! The tokens of a run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use dwell_events::engine::BatchToken;
 use dwell_events::schema::tokens::TokenRow;
+
+use super::answers::Origin;
 
 /// Tokens in order of appearance. Rows are handed out as soon as nothing can change them any more.
 #[derive(Default)]
@@ -11,6 +13,8 @@ pub(super) struct TokenLog {
     /// Rows of the batch that is being computed.
     open: Vec<TokenRow>,
     batch: Option<Batch>,
+    /// Rows of answers that are not complete, with the number of the answer, and those after them.
+    held: VecDeque<(TokenRow, Option<usize>)>,
     /// Which token is at a position of a sequence.
     by_place: HashMap<(i32, i32), u32>,
     texts: HashMap<i32, String>,
@@ -67,20 +71,45 @@ impl TokenLog {
         out.append(&mut self.open);
     }
 
-    /// The model produced a token.
+    /// The model produced a token. With an answer, it is found out later what gave it: see [`TokenLog::settle`].
     pub(super) fn generated(
         &mut self,
         token: GeneratedToken,
         time_ns: u64,
         kv_bytes: Option<u64>,
+        answer: Option<usize>,
         out: &mut Vec<TokenRow>,
     ) {
         out.append(&mut self.open);
         let step = token.step;
-        self.decoded += u64::from(step > 0);
         let begin_ns = self.batch.as_ref().filter(|batch| batch.step == step).map_or(time_ns, |batch| batch.begin_ns);
         let row = self.numbered(token);
-        out.push(TokenRow { is_generated: true, begin_ns, end_ns: time_ns, kv_bytes, ..row });
+        self.held.push_back((TokenRow { is_generated: true, begin_ns, end_ns: time_ns, kv_bytes, ..row }, answer));
+        self.hand_out(out);
+    }
+
+    /// When the tokens of an answer arrived.
+    pub(super) fn arrivals(&self, answer: usize) -> Vec<u64> {
+        self.held.iter().filter(|(_, of)| *of == Some(answer)).map(|(row, _)| row.end_ns).collect()
+    }
+
+    /// An answer is complete, and this is where its tokens come from; nothing, if that was not found out.
+    pub(super) fn settle(&mut self, answer: usize, origins: &[Origin], out: &mut Vec<TokenRow>) {
+        let rows = self.held.iter_mut().filter(|(_, of)| *of == Some(answer));
+        for (index, (row, of)) in rows.enumerate() {
+            *of = None;
+            let Some(origin) = origins.get(index) else { continue };
+            (row.step, row.kv_bytes) = (origin.step, Some(origin.kv_bytes));
+            row.begin_ns = origin.begin_ns.unwrap_or(row.end_ns).min(row.end_ns);
+        }
+        self.hand_out(out);
+    }
+
+    fn hand_out(&mut self, out: &mut Vec<TokenRow>) {
+        while let Some((row, _)) = self.held.pop_front_if(|(_, answer)| answer.is_none()) {
+            self.decoded += u64::from(row.step > 0);
+            out.push(row);
+        }
     }
 
     /// Positions `[from, to)` of a sequence were removed; `sequence` < 0 stands for all, `to` < 0 for no end.
@@ -105,6 +134,8 @@ impl TokenLog {
     /// Hands out what is left and says how many tokens decode steps gave.
     pub(super) fn finish(mut self, out: &mut Vec<TokenRow>) -> u64 {
         out.append(&mut self.open);
+        self.held.iter_mut().for_each(|(_, answer)| *answer = None);
+        self.hand_out(out);
         self.decoded
     }
 
@@ -151,7 +182,7 @@ mod tests {
         log.batch_begins(0, &[token(7, 0), token(8, 1), token(9, 2)], 10, &mut rows);
         log.batch_ends(20, Some(100), &mut rows);
         let chosen = GeneratedToken { step: 0, sequence: 0, position: Some(3), id: Some(5), text: "x".to_owned() };
-        log.generated(chosen, 21, Some(100), &mut rows);
+        log.generated(chosen, 21, Some(100), None, &mut rows);
         log.removed(0, 1, 2);
         log.shifted(0, 2, -1, -1);
         assert_eq!((log.next_after(0, 2), log.next_after(0, 3)), (Some(4), None));

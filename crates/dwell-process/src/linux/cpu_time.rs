@@ -24,6 +24,7 @@ pub(crate) struct CpuTime {
     retired_ns: u64,
     last_ns: u64,
     has_schedstat: bool,
+    knows_all_threads: bool,
 }
 
 struct ThreadTime {
@@ -34,7 +35,13 @@ struct ThreadTime {
 
 impl CpuTime {
     pub(crate) fn new() -> Self {
-        Self { threads: Vec::new(), retired_ns: 0, last_ns: 0, has_schedstat: true }
+        Self { threads: Vec::new(), retired_ns: 0, last_ns: 0, has_schedstat: true, knows_all_threads: false }
+    }
+
+    /// Whether no thread has run since the time was last asked for. If not all threads are known, that is not known.
+    pub(crate) fn is_idle(&self, buffer: &mut Vec<u8>) -> bool {
+        let is_same = |thread: &ThreadTime| thread.read(buffer) == Some(thread.run_ns);
+        self.knows_all_threads && self.threads.iter().all(is_same)
     }
 
     /// The time now, given what `stat` says; `processes` are sampled. Never less than the time before.
@@ -48,6 +55,7 @@ impl CpuTime {
         let (floor_ns, thread_count) = (stat.cpu_floor_ns, stat.threads);
         let is_worth_it = self.has_schedstat && thread_count as usize * processes.max(2) <= MOST_THREADS;
         let total_ns = if is_worth_it { self.sum_ns(dir, floor_ns, thread_count, buffer) } else { floor_ns };
+        self.knows_all_threads = is_worth_it && self.has_schedstat && self.threads.len() == thread_count as usize;
         self.last_ns = self.last_ns.max(total_ns);
         self.last_ns
     }

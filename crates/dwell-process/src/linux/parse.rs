@@ -6,7 +6,7 @@ const USER_HZ: u64 = 100;
 pub(crate) const NS_PER_TICK: u64 = 1_000_000_000 / USER_HZ;
 
 /// From `/proc/<pid>/stat`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// `Z` and `X` are ended processes.
     pub(crate) state: u8,
@@ -19,7 +19,7 @@ pub(crate) struct Stat {
 }
 
 /// From `/proc/<pid>/status`. A process without memory of its own has no sizes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) vms_bytes: Option<u64>,
     pub(crate) rss_bytes: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct Status {
 }
 
 /// From `/proc/<pid>/io`.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Io {
     pub(crate) read_bytes: Option<u64>,
     pub(crate) write_bytes: Option<u64>,
@@ -57,6 +57,13 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
     let threads = u32::try_from(number(fields.nth(4)?)?).ok()?;
     let cpu_floor_ns = user_ticks.checked_add(system_ticks)?.checked_mul(NS_PER_TICK)?;
     Some(Stat { state, parent, minor_faults, major_faults, cpu_floor_ns, threads })
+}
+
+/// Name of the program, from the same text.
+pub(crate) fn name(text: &[u8]) -> Option<&[u8]> {
+    let begin = text.iter().position(|&byte| byte == b'(')? + 1;
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    text.get(begin..end)
 }
 
 pub(crate) fn status(text: &[u8]) -> Status {
@@ -155,6 +162,7 @@ mod tests {
             threads: 12,
         };
         assert_eq!(stat(text), Some(expected));
+        assert_eq!(name(text), Some(&b"a b) c"[..]));
     }
 
     #[test]
@@ -164,6 +172,7 @@ mod tests {
         assert_eq!(status(b""), Status::default());
         assert_eq!(io(b"read_bytes: x\n"), Io::default());
         assert_eq!(run_ns(b""), None);
+        assert_eq!((name(b""), name(b")(")), (None, None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use dwell_events::schema::memory::MemoryRow;
 use super::Reader;
 use super::cgroup::CgroupId;
 use super::cpu_time::CpuTime;
-use super::parse::{self, Io, Stat};
+use super::parse::{self, Io, Stat, Status};
 use super::proc_dir::ProcDir;
 use super::proc_file::ProcFile;
 use crate::error::{ProcessError, is_gone_error};
@@ -17,12 +17,18 @@ use crate::error::{ProcessError, is_gone_error};
 /// A process may be moved to another control group; it is asked again after this time.
 const SAME_CGROUP_NS: u64 = 1_000_000_000;
 
+/// Of a process that did nothing, the rest is read again after this time: others can change it too.
+const READ_AGAIN_NS: u64 = 1_000_000_000;
+
 /// One watched process with its files open.
 pub(crate) struct Target {
     pub(crate) pid: u32,
     pub(crate) is_gone: bool,
     label: String,
+    /// Name of its program; another one after an `exec`.
+    name: Vec<u8>,
     dir: ProcDir,
+    statm: ProcFile,
     stat: ProcFile,
     status: ProcFile,
     /// `None` for a process of another user.
@@ -33,6 +39,19 @@ pub(crate) struct Target {
     cgroup_due_ns: u64,
     /// Moment and CPU time of the sample before.
     previous: Option<(u64, u64)>,
+    last: Option<Reading>,
+}
+
+/// What the files of a process said. `status` alone takes half of the time that all of them take, and says nothing new
+/// of a process that did nothing.
+struct Reading {
+    taken_ns: u64,
+    /// Sizes in pages, as text: cheap to read, and another one if memory came or went.
+    statm: Vec<u8>,
+    status: Status,
+    stat: Stat,
+    io: Io,
+    cpu_ns: u64,
 }
 
 /// What a sample of a process gave.
@@ -53,6 +72,8 @@ impl Target {
             pid,
             is_gone: false,
             label: label.to_owned(),
+            name: Vec::new(),
+            statm: dir.file("statm").map_err(refused)?,
             stat: dir.file("stat").map_err(refused)?,
             status: dir.file("status").map_err(refused)?,
             io: dir.file("io").ok(),
@@ -62,9 +83,15 @@ impl Target {
             cgroup: None,
             cgroup_due_ns: 0,
             previous: None,
+            last: None,
         };
         target.check_is_program()?;
         Ok(target)
+    }
+
+    /// Name of its program when it was last sampled; empty before.
+    pub(crate) fn name(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
     }
 
     fn check_is_program(&self) -> Result<(), ProcessError> {
@@ -118,21 +145,54 @@ impl Target {
 
     fn try_sample(&mut self, reader: &mut Reader) -> io::Result<Sampled> {
         let timestamp_ns = monotonic_ns();
-        let status = parse::status(self.status.read(&mut reader.buffer)?);
-        let Some(stat) = parse::stat(self.stat.read(&mut reader.buffer)?) else { return Ok(Sampled::Unknown) };
-        let (Some(rss_bytes), Some(vms_bytes)) = (status.rss_bytes, status.vms_bytes) else {
-            // Its memory is given back first. While other threads run, the process has not ended and has its memory.
-            self.is_gone = is_ended(stat.state) && stat.threads <= 1;
-            return Ok(if stat.threads <= 1 { Sampled::NoMemory } else { Sampled::Unknown });
-        };
-        let io = self.read_io(&mut reader.buffer);
+        if !self.is_unchanged(timestamp_ns, &mut reader.buffer) {
+            self.last = None;
+            match self.read(timestamp_ns, reader)? {
+                Ok(reading) => self.last = Some(reading),
+                Err(without_sizes) => return Ok(without_sizes),
+            }
+        }
+        Ok(self.row(timestamp_ns, reader).map_or(Sampled::Unknown, Sampled::Row))
+    }
+
+    /// Whether the process did nothing, and nothing was done to its memory, since its files were read.
+    fn is_unchanged(&self, now_ns: u64, buffer: &mut Vec<u8>) -> bool {
+        let Some(last) = &self.last else { return false };
+        now_ns.saturating_sub(last.taken_ns) < READ_AGAIN_NS
+            && self.statm.read(buffer).is_ok_and(|statm| statm == last.statm)
+            && self.cpu_time.is_idle(buffer)
+    }
+
+    /// What all files say; if they have no sizes, what that means.
+    fn read(&mut self, taken_ns: u64, reader: &mut Reader) -> io::Result<Result<Reading, Sampled>> {
+        // What tells of a change comes first: what happens while the others are read is then read again.
+        let statm = self.statm.read(&mut reader.buffer)?.to_vec();
+        let text = self.stat.read(&mut reader.buffer)?;
+        let Some(stat) = parse::stat(text) else { return Ok(Err(Sampled::Unknown)) };
+        if let Some(name) = parse::name(text).filter(|name| *name != self.name) {
+            self.name = name.to_vec();
+        }
         let cpu_ns = self.cpu_time.total_ns(&self.dir, &stat, reader.living, &mut reader.buffer);
-        Ok(Sampled::Row(MemoryRow {
+        let status = parse::status(self.status.read(&mut reader.buffer)?);
+        if status.rss_bytes.is_none() || status.vms_bytes.is_none() {
+            // It may have ended since: its memory is given back first. While other threads run, the process has not ended
+            // and has its memory.
+            let Some(stat) = self.read_stat(reader) else { return Ok(Err(Sampled::Unknown)) };
+            self.is_gone = is_ended(stat.state) && stat.threads <= 1;
+            return Ok(Err(if stat.threads <= 1 { Sampled::NoMemory } else { Sampled::Unknown }));
+        }
+        let io = self.read_io(&mut reader.buffer);
+        Ok(Ok(Reading { taken_ns, statm, status, stat, io, cpu_ns }))
+    }
+
+    fn row(&mut self, timestamp_ns: u64, reader: &mut Reader) -> Option<MemoryRow> {
+        let Reading { status, stat, io, cpu_ns, .. } = *self.last.as_ref()?;
+        Some(MemoryRow {
             timestamp_ns,
             label: self.label.clone(),
             pid: self.pid,
-            rss_bytes,
-            vms_bytes,
+            rss_bytes: status.rss_bytes?,
+            vms_bytes: status.vms_bytes?,
             pss_bytes: None,
             uss_bytes: None,
             anon_bytes: status.anon_bytes,
@@ -148,7 +208,7 @@ impl Target {
             write_bytes: io.write_bytes,
             cpu_ns: Some(cpu_ns),
             cpu_pct: self.cpu_pct(timestamp_ns, cpu_ns),
-        }))
+        })
     }
 
     fn cgroup_bytes(&mut self, now_ns: u64, reader: &mut Reader) -> Option<u64> {
@@ -186,4 +246,41 @@ impl Target {
 
 fn is_ended(state: u8) -> bool {
     matches!(state, b'Z' | b'X' | b'x')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_process_that_sleeps_are_not_read_for_every_sample() {
+        let sleeper = Sleeper(Command::new("sleep").arg("600").spawn().unwrap());
+        let (mut target, mut reader) = (Target::open("x", sleeper.0.id()).unwrap(), Reader::new());
+        let mut sample = || match target.sample(&mut reader) {
+            Sampled::Row(row) => (row.timestamp_ns, row.rss_bytes, target.last.as_ref().unwrap().taken_ns),
+            Sampled::NoMemory | Sampled::Unknown => panic!("it sleeps"),
+        };
+        // It has to come to its sleep first.
+        let is_read_again = |_: &u32| {
+            let (first, second) = (sample(), sample());
+            assert!(first.0 < second.0, "every sample has its own time");
+            first.2 != second.2
+        };
+        let reads = (0..1000).take_while(is_read_again).count();
+        assert!(reads < 1000, "it was read again in every sample");
+        let (time_ns, rss_bytes, read_ns) = sample();
+        assert!(rss_bytes > 0 && time_ns - read_ns < READ_AGAIN_NS);
+    }
 }

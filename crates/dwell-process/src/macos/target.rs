@@ -49,6 +49,11 @@ impl Target {
         }
     }
 
+    /// Name of its program.
+    pub(crate) fn name(&self) -> String {
+        super::name(self.pid).unwrap_or_default()
+    }
+
     fn process<'a>(&self, reader: &'a Reader) -> Option<&'a sysinfo::Process> {
         let process = reader.system.process(Pid::from_u32(self.pid))?;
         (process.start_time() == self.start_time_s).then_some(process)

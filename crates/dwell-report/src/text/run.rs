@@ -66,8 +66,9 @@ fn memory_lines(memory: &MemoryReport) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(steady) = &memory.steady {
         let part = |part: &SplitPart| format!("{} {}", part.part.name().replace('_', " "), signed_bytes(part.bytes));
+        let kind = steady.total_kind.name().to_uppercase();
         let parts: Vec<String> = steady.parts.iter().map(part).collect();
-        lines.push(("memory", format!("{}: {}", bytes(steady.total_bytes), parts.join(", "))));
+        lines.push(("memory", format!("{} {kind}: {}", bytes(steady.total_bytes), parts.join(", "))));
     }
     if memory.verdict.kind != VerdictKind::TooFewSamples {
         lines.push(("kv cache", memory.verdict.sentence.clone()));

@@ -7,8 +7,12 @@ use super::{count, or_dash};
 /// How many tokens, and how fast.
 pub fn speed_line(generation: &Generation) -> String {
     let rate = |rate: Option<f64>| or_dash(rate, |rate| format!("{rate:.1} tokens/s"));
+    let reused = match generation.cached_tokens {
+        0 => String::new(),
+        tokens => format!(" ({} reused from the cache)", count(tokens)),
+    };
     format!(
-        "prompt {} tokens at {}, generated {} tokens at {}",
+        "prompt {} tokens{reused} at {}, generated {} tokens at {}",
         count(generation.prompt_tokens),
         rate(generation.prompt_tokens_per_s),
         count(generation.generated_tokens),

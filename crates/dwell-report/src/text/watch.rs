@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dwell_events::Basis;
 use serde::Serialize;
 
 use super::{bytes, count, or_dash, seconds, table};
@@ -42,8 +43,10 @@ pub struct WatchSummary {
 pub struct WatchedMemory {
     /// Which kind.
     pub column: &'static str,
-    /// Highest of all samples.
+    /// Highest of all samples: what was higher between two of them is not in it.
     pub peak_bytes: Option<u64>,
+    /// How the highest was obtained.
+    pub peak_basis: Basis,
     /// Median of the second half of the time.
     pub steady_bytes: Option<u64>,
     /// In the last sample.
@@ -133,7 +136,7 @@ impl WatchSummary {
     }
 
     fn memory_table(&self) -> String {
-        let head = ["memory", "peak", "steady", "last"].map(str::to_owned).to_vec();
+        let head = ["memory", "peak sampled", "steady", "last"].map(str::to_owned).to_vec();
         let figures = self.memory.iter().filter(|figures| figures.peak_bytes.is_some()).map(|figures| {
             let figure = |value: Option<u64>| or_dash(value, bytes);
             let values = [figures.peak_bytes, figures.steady_bytes, figures.last_bytes].map(figure);

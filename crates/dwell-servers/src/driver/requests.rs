@@ -19,6 +19,8 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Numbered<'a> {
     pub(super) request: u32,
     pub(super) asked: Asked<'a>,
+    /// Whether it was told that it begins: a program of one request is given it when it is started.
+    pub(super) is_told: bool,
 }
 
 /// What came of a request.
@@ -39,13 +41,16 @@ pub(super) fn ask(
     interruption: &Interruption,
 ) -> Result<Answer, ServerError> {
     let (request, sequence) = (numbered.request, numbered.asked.sequence);
-    teller.tell(EngineEvent::RequestBegins { request, sequence });
+    if !numbered.is_told {
+        teller.tell(EngineEvent::RequestBegins { request, sequence });
+    }
     let mut text = String::new();
     let mut step = 0;
     let timings = runtime.generate(&numbered.asked, &mut |piece| {
         text.push_str(&piece.text);
+        let arrived_ns = piece.arrived_ns;
         for event in token_events(piece, sequence, numbered.asked.max_tokens, &mut step) {
-            teller.tell(event);
+            teller.tell_at(event, arrived_ns);
         }
         if interruption.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -117,7 +122,11 @@ pub(super) fn stop_reason(answer: &Answer, max_tokens: u32, context_length: Opti
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
+    use dwell_events::engine::EngineOptions;
+    use dwell_events::server::{ServerDescription, ServerOptions};
+
     use super::*;
 
     fn told(piece: Piece) -> Vec<(u32, Option<i32>, String)> {
@@ -146,6 +155,44 @@ mod tests {
         assert_eq!(told(piece("€", &[8, 9], 0)), [(5, Some(8), empty), (6, Some(9), whole)]);
         assert_eq!(told(piece("a", &[], 0)), [(5, None, "a".to_owned())], "a piece has a token, said or not");
         assert_eq!(told(piece("a", &[], u32::MAX)).len(), 15, "no more than were asked for");
+    }
+
+    /// Two pieces, which arrived long before anybody looked.
+    struct Late;
+
+    impl Runtime for Late {
+        fn facts(&mut self) -> Result<ServerDescription, ServerError> {
+            Ok(ServerDescription::default())
+        }
+
+        fn processes(&mut self) -> Vec<(u32, &'static str)> {
+            Vec::new()
+        }
+
+        fn generate(
+            &mut self,
+            _asked: &Asked<'_>,
+            on_piece: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+        ) -> Result<RequestTimings, ServerError> {
+            for arrived_ns in [7, 9] {
+                let _ = on_piece(Piece { arrived_ns, text: "a".to_owned(), token_ids: Vec::new(), tokens: 1 });
+            }
+            Ok(RequestTimings::default())
+        }
+    }
+
+    #[test]
+    fn a_token_has_the_time_at_which_it_arrived() {
+        let (options, server) = (EngineOptions::new("m".into()), ServerOptions::default());
+        let asked = Asked { text: "", turns: &[], sequence: 0, max_tokens: 2, options: &options, server: &server };
+        let (sender, events) = channel();
+        let before_ns = dwell_clock::monotonic_ns();
+        let numbered = Numbered { request: 0, asked, is_told: false };
+        ask(&mut Late, &numbered, &Teller(sender), &Interruption::default()).unwrap();
+        let told: Vec<(EngineEvent, u64)> = events.iter().collect();
+        let tokens = told.iter().filter(|(event, _)| matches!(event, EngineEvent::Token { .. }));
+        assert_eq!(tokens.map(|(_, time_ns)| *time_ns).collect::<Vec<_>>(), [7, 9]);
+        assert!(matches!(told[0].0, EngineEvent::RequestBegins { .. }) && told[0].1 >= before_ns);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(super) struct Session<'a> {
     context_length: Option<u32>,
     /// Whether the model is there for the next request.
     is_loaded: bool,
+    phase: Option<Phase>,
     told_processes: Vec<u32>,
     told_buffers: Vec<ReportedBuffer>,
     requests: u32,
@@ -44,6 +45,7 @@ pub(super) struct Session<'a> {
 #[derive(Default)]
 struct Totals {
     prompt_tokens: u64,
+    cached_tokens: u64,
     prompt_ns: u64,
     generated_tokens: u64,
     decode_ns: u64,
@@ -66,6 +68,7 @@ impl<'a> Session<'a> {
             conversations: BTreeMap::new(),
             context_length: None,
             is_loaded: false,
+            phase: None,
             told_processes: Vec::new(),
             told_buffers: Vec::new(),
             requests: 0,
@@ -75,7 +78,7 @@ impl<'a> Session<'a> {
 
     /// Does everything; what was started has ended afterwards, in any case.
     pub(super) fn run(mut self) -> Result<(), ServerError> {
-        self.tell(EngineEvent::PhaseBegins { phase: Phase::WeightLoad });
+        self.begin(Phase::WeightLoad);
         let outcome = self.work();
         let outcome = match outcome {
             Err(error) if error.is_interrupted() => Ok(()),
@@ -83,13 +86,13 @@ impl<'a> Session<'a> {
             Ok(_) => Ok(()),
         };
         if outcome.is_ok() {
-            self.tell(EngineEvent::PhaseBegins { phase: Phase::Teardown });
+            self.begin(Phase::Teardown);
         }
         self.runtime.stop();
         outcome?;
         self.tell_buffers();
-        let Totals { prompt_tokens, prompt_ns, generated_tokens, decode_ns } = self.totals;
-        self.tell(EngineEvent::Finished { prompt_tokens, prompt_ns, generated_tokens, decode_ns });
+        let Totals { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns } = self.totals;
+        self.tell(EngineEvent::Finished { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns });
         Ok(())
     }
 
@@ -120,6 +123,7 @@ impl<'a> Session<'a> {
                 // A server can only count once it runs; a program of one request is counted with by itself.
                 if !self.runtime.is_loaded_for_each_request() {
                     self.ensure_loaded(&Conversation::of_prompt(text), 0, 1)?;
+                    self.begin(Phase::Setup);
                 }
                 self.filled(text, wanted)?
             }
@@ -165,8 +169,12 @@ impl<'a> Session<'a> {
                 return Err(ServerError::OneAtATime { engine: self.job.engine, sequences: sequences.len() });
             }
             self.is_loaded = false;
+            self.begin_loading();
+            // Its program is started with the request, and computes it before it can be seen that the model is loaded.
+            self.tell(EngineEvent::RequestBegins { request: self.requests, sequence: sequences[0] });
         }
         self.ensure_loaded(&first, sequences[0], max_tokens)?;
+        self.begin(Phase::Generation);
         let answers = self.ask_all(max_tokens, sequences);
         let mut failure = None;
         let mut outcome = Outcome::Done;
@@ -194,6 +202,7 @@ impl<'a> Session<'a> {
             .map(|((request, conversation), &sequence)| Numbered {
                 request,
                 asked: conversation.ask(sequence, max_tokens, &job.options, &job.server),
+                is_told: self.runtime.is_loaded_for_each_request(),
             })
             .collect();
         self.requests += u32::try_from(sequences.len()).unwrap_or(u32::MAX);
@@ -212,6 +221,7 @@ impl<'a> Session<'a> {
         let timings = answer.timings;
         for (total, told) in [
             (&mut self.totals.prompt_tokens, timings.prompt_tokens.unwrap_or(0)),
+            (&mut self.totals.cached_tokens, timings.cached_tokens.unwrap_or(0)),
             (&mut self.totals.prompt_ns, timings.prompt_ns.unwrap_or(0)),
             (&mut self.totals.generated_tokens, timings.generated_tokens.unwrap_or(answer.tokens)),
             (&mut self.totals.decode_ns, timings.decode_ns.unwrap_or(0)),
@@ -234,9 +244,7 @@ impl<'a> Session<'a> {
         if self.is_loaded {
             return Ok(());
         }
-        if self.requests > 0 {
-            self.tell(EngineEvent::PhaseBegins { phase: Phase::WeightLoad });
-        }
+        self.begin_loading();
         let job = self.job;
         let asked = conversation.ask(sequence, max_tokens, &job.options, &job.server);
         self.prepare_file()?;
@@ -255,8 +263,20 @@ impl<'a> Session<'a> {
         self.tell(EngineEvent::Loaded { model });
         self.tell_metrics();
         self.is_loaded = true;
-        self.tell(EngineEvent::PhaseBegins { phase: Phase::Generation });
         Ok(())
+    }
+
+    /// The first loading began with the job.
+    fn begin_loading(&mut self) {
+        if self.requests > 0 {
+            self.begin(Phase::WeightLoad);
+        }
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        if self.phase.replace(phase) != Some(phase) {
+            self.tell(EngineEvent::PhaseBegins { phase });
+        }
     }
 
     /// For a program that loads the model each time, warm means that the file is in memory.
@@ -281,6 +301,7 @@ impl<'a> Session<'a> {
         if self.job.server.start != StartKind::Warm || self.runtime.is_loaded_for_each_request() {
             return Ok(());
         }
+        self.begin(Phase::Setup);
         let conversation = Conversation::of_prompt(WARM_UP_TEXT);
         let asked = conversation.ask(0, 1, &self.job.options, &self.job.server);
         self.runtime.generate(&asked, &mut |_| ControlFlow::Continue(())).map(drop)
