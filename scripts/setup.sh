@@ -184,3 +184,5 @@ make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, ab
     say "goes on without node-llama-cpp; the test that traces it will be skipped"
 "$root/scripts/fetch-llama-cpp-python.sh" "$cache/venv-llama-cpp" ||
     say "goes on without llama-cpp-python; the tests that trace it will be skipped"
+"$root/scripts/fetch-ggml-packages.sh" "$cache/venv-ggml-packages" ||
+    say "goes on without xllamacpp; the tests that trace it will be skipped"

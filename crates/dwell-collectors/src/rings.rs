@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dwell_events::server::PROGRAM_RINGS_DIR;
+use dwell_events::server::{NOTICE_ENDING, PROGRAM_RINGS_DIR};
 use dwell_store::{RunDir, StoreError};
 
 const RING: &str = "ring";
@@ -49,6 +49,11 @@ pub fn damaged_count(run: &RunDir) -> u64 {
     count(&run.raw()) + count(&programs_dir(run))
 }
 
+/// How many processes could not make their ring.
+pub fn not_made_count(run: &RunDir) -> u64 {
+    with_ending(&programs_dir(run), NOTICE_ENDING).len() as u64
+}
+
 /// Marks a ring as one that could not be read to its end.
 pub fn set_aside(ring: &Path) -> Result<(), StoreError> {
     fs::rename(ring, ring.with_extension(DAMAGED_RING))
@@ -78,4 +83,14 @@ fn with_ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
         entries.map(|entry| entry.path()).filter(|path| path.extension() == Some(ending.as_ref())).collect();
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_leave_notices_by_the_name_that_is_looked_for() {
+        assert_eq!(dwell_ring::NOTICE_ENDING, NOTICE_ENDING);
+    }
 }

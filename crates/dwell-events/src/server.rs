@@ -46,6 +46,9 @@ impl Default for StartKind {
 /// Folder, in that of a run's raw files, in which programs make their rings into which the recorder was loaded.
 pub const PROGRAM_RINGS_DIR: &str = "programs";
 
+/// Ending of the empty file that a program leaves there if it computes and cannot make its ring.
+pub const NOTICE_ENDING: &str = "unrecorded";
+
 /// How a runtime is reached or started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dwell_records::{Fork, Hello, Kind, Placement, Refusal, Resolution, WIRE_VERSION, WeightPlaced};
@@ -27,6 +27,10 @@ const USAGE_WEIGHTS: i32 = 1;
 /// beyond it all are forgotten and stored again when they come back.
 const PLANS_KEPT: usize = 512;
 
+/// Numbers of graphs after which a graph is stored again, under a new number. The reader keeps twice as many; graphs of
+/// other schedulers and of other recorders in the same process count too.
+const GRAPH_IDS_KEPT: u32 = 1024;
+
 /// How to record.
 pub struct RecorderOptions {
     /// Where records go.
@@ -39,7 +43,7 @@ pub struct RecorderOptions {
     pub fork: Option<Fork>,
 }
 
-/// Records the graphs that this process computes.
+/// Records the graphs that one ggml library computes in this process.
 pub struct Recorder {
     api: Api,
     resolution: Resolution,
@@ -48,6 +52,10 @@ pub struct Recorder {
     is_layout_checked: AtomicBool,
     plans: Mutex<Plans>,
     placed: Mutex<PlacedTensors>,
+    /// The number of the next graph, of all recorders in this process.
+    next_graph_id: Arc<AtomicU32>,
+    /// File of the ggml library, where it is one of its own; empty otherwise.
+    library: String,
     sender: Arc<RecordSender>,
 }
 
@@ -56,7 +64,6 @@ struct Plans {
     by_fingerprint: HashMap<u64, Arc<Plan>>,
     /// The graph that each scheduler has allocated, since it was recorded.
     allocated: Vec<AllocatedGraph>,
-    next_graph_id: u32,
 }
 
 struct AllocatedGraph {
@@ -84,10 +91,34 @@ impl Recorder {
             is_layout_checked: AtomicBool::new(false),
             plans: Mutex::default(),
             placed: Mutex::default(),
+            next_graph_id: Arc::default(),
+            library: String::new(),
             sender: options.sender,
         };
         recorder.send(Kind::Hello, &hello.encode());
         recorder
+    }
+
+    /// A recorder for another ggml library in the same process. Its records go where those of this one go, and their
+    /// graphs have different numbers; what one of them refuses, the other may record.
+    pub fn beside(&self, api: Api) -> Self {
+        Self {
+            api,
+            resolution: self.resolution,
+            tick_source: self.tick_source,
+            is_active: AtomicBool::new(true),
+            is_layout_checked: AtomicBool::new(false),
+            plans: Mutex::default(),
+            placed: Mutex::default(),
+            next_graph_id: self.next_graph_id.clone(),
+            library: String::new(),
+            sender: self.sender.clone(),
+        }
+    }
+
+    /// Says in a refusal which library it is about.
+    pub fn of_library(self, library: String) -> Self {
+        Self { library, ..self }
     }
 
     /// Sends one record; after the observer has gone, nothing is recorded any more.
@@ -106,6 +137,13 @@ impl Recorder {
     pub fn graph_allocated(&self, scheduler: *mut c_void) {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.allocated.retain(|allocated| allocated.scheduler != scheduler as usize);
+    }
+
+    /// To be called when the library may have been unloaded and loaded again at the same place: what its schedulers had
+    /// allocated is void, and its layout is checked again.
+    pub fn forget_allocated(&self) {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).allocated.clear();
+        self.is_layout_checked.store(false, Ordering::Relaxed);
     }
 
     /// To be called right before a graph is computed, on the computing thread.
@@ -209,8 +247,9 @@ impl Recorder {
                 .find_map(|node| abi::check_tensor(&self.api, node).err())
         };
         if let Some(mismatch) = mismatch {
+            let of_library = if self.library.is_empty() { String::new() } else { format!(" of {}", self.library) };
             let reason = format!(
-                "reading the first graph, {mismatch} disagrees with the layout of ggml_tensor that the recorder knows \
+                "reading the first graph{of_library}, {mismatch} disagrees with the layout of ggml_tensor that the recorder knows \
                  (llama.cpp 0.5 to 0.7); the program runs on untraced"
             );
             self.send(Kind::Refusal, &Refusal { reason }.encode());
@@ -226,7 +265,7 @@ impl Recorder {
     unsafe fn plan_of(&self, scheduler: *mut c_void, graph: *mut c_void) -> Arc<Plan> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |known: &&AllocatedGraph| (known.scheduler, known.graph) == (scheduler as usize, graph as usize);
-        if let Some(known) = plans.allocated.iter().find(is_it) {
+        if let Some(known) = plans.allocated.iter().find(is_it).filter(|known| self.is_recent(&known.plan)) {
             // SAFETY: the caller gives a live graph with the known layout.
             if unsafe { known.plan.still_fits(&self.api, graph) } {
                 return known.plan.clone();
@@ -240,19 +279,23 @@ impl Recorder {
         plan
     }
 
+    /// Whether the reader still knows the graph by its number.
+    fn is_recent(&self, plan: &Plan) -> bool {
+        self.next_graph_id.load(Ordering::Relaxed).wrapping_sub(plan.graph_id) <= GRAPH_IDS_KEPT
+    }
+
     /// # Safety
     /// As for [`Recorder::begin_graph`], with the known layout.
     unsafe fn plan_by_fingerprint(&self, plans: &mut Plans, graph: *mut c_void) -> Arc<Plan> {
         // SAFETY: the caller gives a live graph with the known layout.
         let key = unsafe { fingerprint(&self.api, graph) };
-        if let Some(plan) = plans.by_fingerprint.get(&key) {
+        if let Some(plan) = plans.by_fingerprint.get(&key).filter(|plan| self.is_recent(plan)) {
             return plan.clone();
         }
         if plans.by_fingerprint.len() >= PLANS_KEPT {
             plans.by_fingerprint.clear();
         }
-        let id = plans.next_graph_id;
-        plans.next_graph_id += 1;
+        let id = self.next_graph_id.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
         let (shape, plan) = unsafe { plan_graph(&self.api, graph, id, self.resolution) };
         self.send(Kind::Graph, &shape.encode());

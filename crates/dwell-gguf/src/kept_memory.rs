@@ -62,10 +62,7 @@ impl KeptMemory {
         // Both kinds of memory side by side.
         let has_both = reader.architecture() == "falcon-h1";
         let keeps_kv = |layer: u32| layer < end && (has_both || !is_recurrent[layer as usize]);
-        Ok(KeptMemory {
-            keeps_kv: (0..count).map(keeps_kv).collect(),
-            state_values: (0..count).map(state).collect(),
-        })
+        Ok(KeptMemory { keeps_kv: (0..count).map(keeps_kv).collect(), state_values: (0..count).map(state).collect() })
     }
 }
 
@@ -87,7 +84,8 @@ fn recurrent_layers(
     if RECURRENT_WITHOUT_HEADS_AND_NETWORK.contains(&architecture) {
         return Ok(kv_heads.iter().zip(feed_forward).map(|(&heads, &network)| heads == 0 && network == 0).collect());
     }
-    let default = ATTENTION_INTERVALS.into_iter().find(|(known, _)| *known == architecture).map(|(_, interval)| interval);
+    let default =
+        ATTENTION_INTERVALS.into_iter().find(|(known, _)| *known == architecture).map(|(_, interval)| interval);
     let interval = reader.optional("full_attention_interval")?.or(default).filter(|interval| *interval > 0);
     let is_recurrent = |layer: usize| interval.is_some_and(|interval| !(layer as u32 + 1).is_multiple_of(interval));
     Ok((0..kv_heads.len()).map(is_recurrent).collect())

@@ -22,7 +22,8 @@ pub struct Labeller {
     hello: Option<Hello>,
     /// Processes whose records cannot be read.
     refused: BTreeSet<u8>,
-    /// Why the recorder left the first of them alone, or why its records cannot be read.
+    /// Why records of the first of them cannot be read, or why the recorder left the first ggml library alone that it does
+    /// not know.
     refusal: Option<String>,
     processes: Vec<TracedProcess>,
 }
@@ -99,7 +100,8 @@ impl Labeller {
                 serde_json::from_slice(frame.payload).map(|event| self.engine(event, frame.time_ns, out)).is_ok()
             }
             Some(Kind::Refusal) => {
-                Refusal::decode(frame.payload).map(|refusal| self.refuse(process, refusal.reason)).is_ok()
+                // Of one ggml library. Another one in the same process may be recorded.
+                Refusal::decode(frame.payload).map(|refusal| self.refusal.get_or_insert(refusal.reason).len()).is_ok()
             }
             None => false,
         }

@@ -285,7 +285,8 @@ fn a_vector_without_a_name_that_results_are_copied_into_is_a_cache() {
     graph.op("MUL_MAT", "kq", [1, 1], &[other, key]);
     let (accesses, labelled) = label(&graph.build(), Vec::new());
     assert_eq!(of(&accesses, Store, "leaf_7"), [(24, 6)]);
-    let type_of = |name: &str| labelled.regions.iter().find(|region| &*region.tensor == name).unwrap().region_type.name();
+    let type_of =
+        |name: &str| labelled.regions.iter().find(|region| &*region.tensor == name).unwrap().region_type.name();
     assert_eq!((type_of("leaf_7"), type_of("leaf_8")), ("kv_cache", "runtime"));
 }
 

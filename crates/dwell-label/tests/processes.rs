@@ -10,7 +10,7 @@ use dwell_events::schema::trace::TraceColumns;
 use dwell_events::{OpType, Phase};
 use dwell_label::{FileTensor, Labelled, Labeller, Output};
 use dwell_records::testing::{GraphBuilder, Memory, SmallModel};
-use dwell_records::{Fork, Frame, Hello, Kind, Placement, Step, WIRE_VERSION, WeightPlaced};
+use dwell_records::{Fork, Frame, Hello, Kind, Placement, Refusal, Step, WIRE_VERSION, WeightPlaced};
 
 /// A tensor times a number, into another one.
 fn graph() -> Vec<u8> {
@@ -116,6 +116,19 @@ fn a_process_that_becomes_another_program_has_the_name_of_that() {
     let (labelled, _) = label(&records);
     let names: Vec<_> = labelled.processes.iter().map(|process| (process.pid, process.program.as_str())).collect();
     assert_eq!(names, [(100, "/usr/bin/llama-cli")]);
+}
+
+#[test]
+fn a_library_that_is_left_alone_does_not_silence_another_one_of_its_process() {
+    let reason = "another layout".to_owned();
+    let records = [
+        (0, Kind::Hello, hello(100, WIRE_VERSION)),
+        (0, Kind::Refusal, Refusal { reason: reason.clone() }.encode()),
+        (0, Kind::Graph, graph()),
+        (0, Kind::Step, step()),
+    ];
+    let (labelled, rows) = label(&records);
+    assert_eq!((rows, labelled.steps, labelled.outcome.refused), (2, 1, Some(reason)));
 }
 
 #[test]

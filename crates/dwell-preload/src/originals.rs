@@ -1,163 +1,95 @@
-//! The functions that this library stands in for, found in the running program.
+//! Which function a call would have reached if this library were not there.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::collections::BTreeSet;
+use std::ffi::CStr;
 
-use dwell_ggml::abi::{Api, Tensor};
+use crate::elf;
+use crate::ggml_library::{self, LibraryFunctions};
+use crate::owner::owner_of;
+use crate::scopes::Scopes;
 
-/// `ggml_abort_callback`.
-pub(crate) type AbortCallback = unsafe extern "C" fn(*mut c_void) -> bool;
-type SetAbortCallback = unsafe extern "C" fn(*mut c_void, Option<AbortCallback>, *mut c_void);
-
-/// The functions that this library stands in for. Each is found when it is first called, so a program that has only
-/// some of them runs on.
-pub(crate) struct Originals {
-    pub(crate) graph_compute_async: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>,
-    pub(crate) alloc_graph: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool>,
-    pub(crate) tensor_alloc: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor, *mut c_void) -> c_int>,
-    pub(crate) tensor_set: Option<unsafe extern "C" fn(*mut Tensor, *const c_void, usize, usize)>,
-    pub(crate) tensor_get: Option<unsafe extern "C" fn(*const Tensor, *mut c_void, usize, usize)>,
-    pub(crate) tensor_get_async: Option<unsafe extern "C" fn(*mut c_void, *const Tensor, *mut c_void, usize, usize)>,
-    pub(crate) buffer_clear: Option<unsafe extern "C" fn(*mut c_void, u8)>,
-    /// What the recorder calls; none if the program's ggml lacks one of them.
-    pub(crate) api: Option<Api>,
-    backends: Option<Backends>,
+/// A call of a function that this library stands in for.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    /// Where it returns to.
+    pub(crate) return_address: usize,
+    /// Its first argument: an object of the ggml that is called.
+    pub(crate) first_argument: usize,
 }
 
-/// The way from a scheduler to the function that sets the processor's abort callback.
-struct Backends {
-    count: unsafe extern "C" fn(*mut c_void) -> c_int,
-    get: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
-    device_of: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-    registry_of: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-    function_of: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void,
+/// What a call reaches.
+#[derive(Default)]
+pub(crate) struct Original {
+    /// The function; `None` if no loaded object has it.
+    pub(crate) address: Option<usize>,
+    /// The ggml that the function is part of, if it was asked for.
+    pub(crate) library: Option<LibraryFunctions>,
+    /// Whether the next call from the same place reaches the same.
+    pub(crate) holds_for_call_site: bool,
 }
 
-impl Originals {
-    /// The originals of this program.
-    pub(crate) fn get() -> &'static Originals {
-        static ORIGINALS: OnceLock<Originals> = OnceLock::new();
-        // SAFETY: each name is that of an exported C function with exactly the type of the field it goes to.
-        ORIGINALS.get_or_init(|| unsafe { find_originals() })
-    }
-
-    /// Has the processor's backends call this function after each node.
-    ///
-    /// # Safety
-    /// `scheduler` is a live scheduler of the program's ggml.
-    pub(crate) unsafe fn set_abort_callback(&self, scheduler: *mut c_void, callback: Option<AbortCallback>) {
-        let Some(backends) = &self.backends else { return };
-        // SAFETY: the caller gives a live scheduler; the rest of the chain is ggml's own objects.
-        unsafe {
-            for index in 0..(backends.count)(scheduler) {
-                let backend = (backends.get)(scheduler, index);
-                let device = (backends.device_of)(backend);
-                if device.is_null() {
-                    continue;
-                }
-                let registry = (backends.registry_of)(device);
-                let function = (backends.function_of)(registry, c"ggml_backend_set_abort_callback".as_ptr());
-                if !function.is_null() {
-                    let set: SetAbortCallback = std::mem::transmute(function);
-                    set(backend, callback, std::ptr::null_mut());
-                }
-            }
-        }
+/// Finds what a call reaches; with `is_recorded` also the ggml that it is part of.
+pub(crate) fn find(name: &CStr, call: Call, is_recorded: bool) -> Original {
+    let ask = |global: Global| {
+        elf::with_loaded(|objects| {
+            let scopes = Scopes::of(objects, find as *const () as usize);
+            let (address, holds_for_call_site) = choose(&scopes, name, call, global)?;
+            let library = address.filter(|_| is_recorded).and_then(|address| ggml_library::around(&scopes, address));
+            Some(Original { address, library, holds_for_call_site })
+        })
+    };
+    // The global scope is asked about only if it matters, because that takes a lock of the loader for longer.
+    match ask(Global::Unknown) {
+        Some(Some(original)) => original,
+        _ => ask(Global::Known(definition_after_us(name))).flatten().unwrap_or_default(),
     }
 }
 
-/// llama.cpp's own function of that name, if the program has it.
-pub(crate) fn llama_set_abort_callback() -> Option<SetAbortCallback> {
-    // SAFETY: the exported function has this type since it exists.
-    unsafe { find(c"llama_set_abort_callback") }
+/// What the global scope has.
+#[derive(Clone, Copy)]
+enum Global {
+    Unknown,
+    Known(Option<usize>),
 }
 
-/// # Safety
-/// The names below are those of functions with the types they are given.
-unsafe fn find_originals() -> Originals {
-    // SAFETY: as promised by the caller for each name.
-    unsafe {
-        let backends = || {
-            Some(Backends {
-                count: find(c"ggml_backend_sched_get_n_backends")?,
-                get: find(c"ggml_backend_sched_get_backend")?,
-                device_of: find(c"ggml_backend_get_device")?,
-                registry_of: find(c"ggml_backend_dev_backend_reg")?,
-                function_of: find(c"ggml_backend_reg_get_proc_address")?,
-            })
-        };
-        let api = || {
-            Some(Api {
-                ggml_graph_n_nodes: find(c"ggml_graph_n_nodes")?,
-                ggml_graph_node: find(c"ggml_graph_node")?,
-                ggml_op_name: find(c"ggml_op_name")?,
-                ggml_type_name: find(c"ggml_type_name")?,
-                ggml_type_size: find(c"ggml_type_size")?,
-                ggml_blck_size: find(c"ggml_blck_size")?,
-                ggml_nbytes: find(c"ggml_nbytes")?,
-                ggml_get_name: find(c"ggml_get_name")?,
-                ggml_get_data: find(c"ggml_get_data")?,
-                ggml_backend_buffer_get_base: find(c"ggml_backend_buffer_get_base")?,
-                ggml_backend_buffer_get_size: find(c"ggml_backend_buffer_get_size")?,
-                ggml_backend_buffer_get_usage: find(c"ggml_backend_buffer_get_usage")?,
-                ggml_backend_buffer_name: find(c"ggml_backend_buffer_name")?,
-                ggml_backend_buffer_is_host: find(c"ggml_backend_buffer_is_host")?,
-            })
-        };
-        Originals {
-            graph_compute_async: find(c"ggml_backend_sched_graph_compute_async"),
-            alloc_graph: find(c"ggml_backend_sched_alloc_graph"),
-            tensor_alloc: find(c"ggml_backend_tensor_alloc"),
-            tensor_set: find(c"ggml_backend_tensor_set"),
-            tensor_get: find(c"ggml_backend_tensor_get"),
-            tensor_get_async: find(c"ggml_backend_tensor_get_async"),
-            buffer_clear: find(c"ggml_backend_buffer_clear"),
-            api: api(),
-            backends: backends(),
-        }
+/// What the global scope has of this name, this library left out.
+fn definition_after_us(name: &CStr) -> Option<usize> {
+    // SAFETY: dlsym with a valid name and a handle that it documents.
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    Some(address as usize).filter(|&address| address != 0)
+}
+
+/// The function that a call reaches, and whether that holds for its call site. `None` if the global scope has to be known.
+fn choose(scopes: &Scopes<'_>, name: &CStr, call: Call, global: Global) -> Option<(Option<usize>, bool)> {
+    let definitions = scopes.definitions(name);
+    if let [only] = definitions[..] {
+        return Some((Some(only), true));
     }
-}
-
-/// Finds a function after this library in the search order; programs that load ggml privately (node addons) do not have
-/// it in that order, so the loaded ggml and llama libraries are asked too.
-///
-/// # Safety
-/// The function of this name, if there is one, has the type `F`.
-unsafe fn find<F: Copy>(name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: dlsym with a valid name and the handles it documents.
-    let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if address.is_null() {
-        address = loaded_libraries().iter().map(|&handle| symbol_in(handle, name)).find(|found| !found.is_null())?;
+    let Global::Known(global) = global else { return None };
+    if definitions.is_empty() {
+        return Some((global, true));
     }
-    // SAFETY: the address is that of the function, which has the type `F`, and a function pointer has this size.
-    Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
-}
-
-fn symbol_in(handle: usize, name: &CStr) -> *mut c_void {
-    // SAFETY: the handle comes from dlopen and is never closed.
-    unsafe { libc::dlsym(handle as *mut c_void, name.as_ptr()) }
-}
-
-/// Handles of the ggml and llama libraries that the program has loaded.
-fn loaded_libraries() -> Vec<usize> {
-    let mut handles: Vec<usize> = Vec::new();
-    // SAFETY: the callback gets the vector that is passed along and uses it only during the call.
-    unsafe { libc::dl_iterate_phdr(Some(add_library), (&raw mut handles).cast()) };
-    handles
-}
-
-unsafe extern "C" fn add_library(info: *mut libc::dl_phdr_info, _: libc::size_t, handles: *mut c_void) -> c_int {
-    // SAFETY: the loader gives a valid record with a C string, and `handles` is the vector passed to the iteration.
-    unsafe {
-        let name = CStr::from_ptr((*info).dlpi_name);
-        let file_name = name.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        if file_name.starts_with(b"libggml") || file_name.starts_with(b"libllama") {
-            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if !handle.is_null() {
-                (*handles.cast::<Vec<usize>>()).push(handle as usize);
-            }
-        }
+    // The byte before: a call may be the last instruction of its object.
+    let returns_to = scopes.containing(call.return_address.wrapping_sub(1));
+    if let Some(caller) = returns_to.filter(|&object| scopes.refers_to(object, name))
+        && let Some(address) = scopes.bound_to(caller, name, global)
+    {
+        return Some((Some(address), true));
     }
-    0
+    // The call came by a jump or through a pointer, from an object that has gone from the stack.
+    let candidates = |objects: &mut dyn Iterator<Item = usize>| -> BTreeSet<usize> {
+        let callers = objects.filter(|&object| scopes.refers_to(object, name));
+        callers.filter_map(|caller| scopes.bound_to(caller, name, global)).collect()
+    };
+    let near = returns_to.map(|object| candidates(&mut scopes.closure(object).into_iter())).unwrap_or_default();
+    if near.len() == 1 {
+        return Some((near.first().copied(), true));
+    }
+    let mut all = candidates(&mut (0..scopes.len()));
+    all.extend(global);
+    if all.len() <= 1 {
+        return Some((all.first().or(definitions.first()).copied(), true));
+    }
+    let owner = owner_of(scopes, call.first_argument, &all);
+    Some((owner.or(global).or(all.first().copied()), false))
 }

@@ -64,10 +64,14 @@ mod tests {
 
     #[test]
     fn keys_values_and_states_are_told_apart_by_their_names() {
-        let kept = ["cache_k_l7", "cache_idx_k_l12", "cache_v_l0", "cache_r_l3", "cache_s_l3", "cache_ple_r_l3"].map(kept_in);
+        let kept =
+            ["cache_k_l7", "cache_idx_k_l12", "cache_v_l0", "cache_r_l3", "cache_s_l3", "cache_ple_r_l3"].map(kept_in);
         let [keys, values, state] = [Kept::Keys, Kept::Values, Kept::State].map(Some);
         assert_eq!(kept, [keys, keys, values, state, state, state]);
         assert_eq!(["dsv4_csa_state_kv_l2", "dsv4_lid_state_score_l2"].map(kept_in), [state, state]);
-        assert_eq!(["cache_k", "cache_k_lx", "blk.0.attn_k.weight", "Kcur-0", "cache_x_l1", ""].map(kept_in), [None; 6]);
+        assert_eq!(
+            ["cache_k", "cache_k_lx", "blk.0.attn_k.weight", "Kcur-0", "cache_x_l1", ""].map(kept_in),
+            [None; 6]
+        );
     }
 }

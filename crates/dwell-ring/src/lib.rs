@@ -11,7 +11,8 @@ mod ring;
 
 pub use record_sender::RecordSender;
 pub use ring::{
-    Consumer, DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, Producer, RingError, file_name, process_exists,
+    Consumer, DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, NOTICE_ENDING, Producer, RingError, file_name,
+    leave_notice, process_exists,
 };
 
 /// Environment variable with the folder in which a recorded process makes its ring.

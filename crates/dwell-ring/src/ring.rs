@@ -160,6 +160,22 @@ pub fn file_name(pid: u32) -> String {
     format!("{pid}.ring")
 }
 
+/// Ending of the empty file that a process leaves in the place of a ring that it could not make.
+pub const NOTICE_ENDING: &str = "unrecorded";
+
+/// Tells the observer that this process has no ring. An empty file takes no space on a full disk.
+pub fn leave_notice(folder: &Path) -> io::Result<()> {
+    File::create(folder.join(file_name(std::process::id())).with_extension(NOTICE_ENDING)).map(|_| ())
+}
+
+/// Whether this process may not have a file of so many bytes. The kernel ends a process that tries to make one.
+fn is_beyond_file_limit(bytes: usize) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a system call that writes the limit.
+    let code = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    code == 0 && limit.rlim_cur != libc::RLIM_INFINITY && limit.rlim_cur < bytes as libc::rlim_t
+}
+
 /// The writing side, in the recorded process.
 pub struct Producer {
     mapping: Mapping,
@@ -169,6 +185,9 @@ pub struct Producer {
 impl Producer {
     /// Makes the ring of this process in `folder`.
     pub fn create(folder: &Path, observer_pid: u32, capacity_bytes: usize) -> Result<Self, RingError> {
+        if is_beyond_file_limit(HEADER_BYTES + capacity_bytes) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG).into());
+        }
         let path = folder.join(file_name(std::process::id()));
         let unfinished = path.with_extension("ring.partial");
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;

@@ -4,11 +4,13 @@
 //! who gets no accesses is told which of the possible reasons it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use dwell_events::server::NOTICE_ENDING;
 use dwell_process::{ProcessLine, process_tree};
 
 use crate::ServerPlace;
@@ -64,8 +66,10 @@ impl GgmlUse {
         if place.preload_library.is_none() {
             return Some("libdwell_preload.so is neither beside dwell nor in ../lib/dwell".to_owned());
         }
-        if has_entries(ring_dir) {
-            return None;
+        match endings_in(ring_dir) {
+            endings if endings.iter().any(|ending| ending != NOTICE_ENDING) => return None,
+            endings if !endings.is_empty() => return Some("the recorder could not make its ring".to_owned()),
+            _ => {}
         }
         Some(match self {
             Self { has_looked: false, .. } => "the command ended before dwell could look at its processes".to_owned(),
@@ -73,7 +77,7 @@ impl GgmlUse {
             Self { has_library: true, .. } => NOT_LOADED.to_owned(),
             _ => match self.file_with_ggml() {
                 Some(file) => format!(
-                    "ggml is linked statically into {:?}; only ggml as a shared library of its own can be recorded",
+                    "ggml is linked statically into {:?}; only a ggml that is called through the dynamic linker can be recorded",
                     file.display().to_string()
                 ),
                 None if !self.has_recorder => NOT_LOADED.to_owned(),
@@ -107,9 +111,10 @@ fn is_ggml_library(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.as_bytes().starts_with(GGML_LIBRARY))
 }
 
-/// Rings, or the streams that they were emptied into.
-fn has_entries(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+/// Endings of the names of rings, of the streams that they were emptied into, and of notices.
+fn endings_in(dir: &Path) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().extension().unwrap_or_default().to_owned()).collect()
 }
 
 /// Files that are mapped to be executed, by the lines of `/proc/<pid>/maps`.
@@ -196,6 +201,8 @@ mod tests {
         let dropped = GgmlUse { has_library: true, has_recorder: false, ..user() };
         assert!(because(&dropped).contains("drops LD_PRELOAD"));
         assert!(because(&user()).starts_with("ggml is linked statically into"));
+        fs::create_dir_all(dir.path().join("rings/2.unrecorded")).unwrap();
+        assert_eq!(because(&plain()), "the recorder could not make its ring");
         fs::create_dir_all(dir.path().join("rings/1.ring")).unwrap();
         assert_eq!(plain().untraced_because(&place(Some("/lib/recorder.so"))), None);
     }

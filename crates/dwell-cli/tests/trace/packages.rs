@@ -1,4 +1,4 @@
-//! Packages from their registries, unmodified: llama-cpp-python and node-llama-cpp.
+//! Packages from their registries, unmodified: llama-cpp-python, xllamacpp and node-llama-cpp.
 
 use std::path::Path;
 use std::process::Command;
@@ -40,6 +40,21 @@ for await (const token of context.getSequence().evaluate([5, 6, 7, 8], {temperat
     if (++count === 6) break;
 }
 await llama.dispose();
+";
+
+/// The same with xllamacpp, whose ggml is part of its own library and visible to others. It samples with a chain that the
+/// tokens of the others do not pass, so it prints what it made of them.
+const XLLAMACPP: &str = "
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path = sys.argv[1]
+params.n_ctx, params.n_predict, params.n_parallel, params.warmup = 256, 6, 1, False
+params.sampling.temp = 0
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+server = xllamacpp.Server(params)
+answer = server.handle_completions(
+    {'prompt': [5, 6, 7, 8], 'max_tokens': 6, 'temperature': 0, 'ignore_eos': True, 'cache_prompt': False})
+print(ascii(answer['choices'][0]['text']), answer['usage']['completion_tokens'], flush=True)
 ";
 
 fn stored<'a>(accesses: impl IntoIterator<Item = &'a Access>, step: u32) -> u64 {
@@ -100,6 +115,24 @@ fn llama_cpp_python_is_traced_and_its_kv_bytes_per_token_are_arithmetic() {
     let place = Workplace::new();
     let model = small_model(&place);
     assert_package_is_traced(&place, &model, &[python.to_str().unwrap(), "-c", PYTHON, model.to_str().unwrap()]);
+}
+
+#[test]
+fn xllamacpp_is_traced_and_its_kv_bytes_per_token_are_arithmetic() {
+    let name = "xllamacpp_is_traced_and_its_kv_bytes_per_token_are_arithmetic";
+    let Some(python) = cached("venv-ggml-packages/bin/python") else {
+        return skip(name, "xllamacpp is not in the cache (scripts/fetch-ggml-packages.sh gets it)");
+    };
+    let place = Workplace::new();
+    let model = small_model(&place);
+    let command = [python.to_str().unwrap(), "-c", XLLAMACPP, model.to_str().unwrap()];
+    let library = Path::new(env!("CARGO_BIN_EXE_dwell")).with_file_name("libdwell_preload.so");
+    let preloaded = Command::new(command[0]).args(&command[1..]).env("LD_PRELOAD", library).output().unwrap();
+    let expected = plain(&command);
+    assert_eq!((preloaded.status.code(), &preloaded.stdout), (Some(0), &expected), "with the recorder, unrecorded");
+    let (run, output) = done(&place, trace(&place, &["--quiet", "--model", command[3]], &command));
+    assert_eq!(output.stdout, expected, "the command prints what it prints without dwell");
+    assert_traced(&run, &model);
 }
 
 #[test]

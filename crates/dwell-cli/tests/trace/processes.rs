@@ -1,6 +1,7 @@
 //! Several processes of one command: all of them are in the trace, each with its own addresses.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use arrow_array::RecordBatch;
 use arrow_array::types::UInt64Type;
@@ -55,6 +56,29 @@ fn a_child_that_is_forked_from_a_loaded_model_has_a_ring_of_its_own() {
     let script = PYTHON.replace(generate, &format!("import os\nchild = os.fork()\n{generate}"));
     let script = format!("{script}\nif child:\n    os.wait()\n");
     forks(&Workplace::new(), &script, "a_child_that_is_forked_from_a_loaded_model_has_a_ring_of_its_own");
+}
+
+#[test]
+fn a_process_that_computes_and_cannot_make_its_ring_is_counted_as_lost() {
+    let place = Workplace::new();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let source = |name: &str| format!("{}/tests/foreign_layout/{name}", env!("CARGO_MANIFEST_DIR"));
+    let compile = |arguments: &[&str]| assert!(Command::new("cc").args(arguments).status().unwrap().success());
+    compile(&["-shared", "-fPIC", "-o", &at("libggml-base.so"), &source("ggml.c")]);
+    let rpath = format!("-Wl,-rpath,{}", place.path().display());
+    compile(&["-o", &at("program"), &source("program.c"), &at("libggml-base.so"), &rpath]);
+    // A file larger than the limit would not be refused: the kernel ends who tries to make it.
+    let script = format!("(ulimit -f 1000; exec {0}) && exec {0}", at("program"));
+    let (run, output) = done(&place, trace(&place, &["--quiet"], &["sh", "-c", &script]));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "computed 2 times\ncomputed 2 times\n");
+    assert!(run.losses().contains(&("unrecorded_graphs".to_owned(), 1)), "{:?}", run.losses());
+    let metadata = run.metadata();
+    assert_eq!(metadata["processes"].as_array().unwrap().len(), 1, "the other one is recorded");
+    std::fs::remove_dir_all(&run.dir).unwrap();
+    let script = format!("ulimit -f 1000; exec {}", at("program"));
+    let (run, _) = done(&place, trace(&place, &["--quiet"], &["sh", "-c", &script]));
+    assert!(run.losses().contains(&("unrecorded_graphs".to_owned(), 1)), "{:?}", run.losses());
+    assert_eq!(run.metadata()["server"]["untraced_because"], "the recorder could not make its ring");
 }
 
 /// Address, tensor, origin and offset in the file of the weights of a process, by its own addresses.

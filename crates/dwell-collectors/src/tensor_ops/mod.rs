@@ -85,6 +85,8 @@ impl Collector for TensorOps {
     fn build(&self, run: &RunDir, _: &RunRecord, collected: &mut Collected) -> Result<(), StoreError> {
         let detail = "rings that could not be read to their end";
         collected.lost(NAME, LossKind::UndecodableRecords, rings::damaged_count(run), detail);
+        let detail = "processes that computed and could not make their ring";
+        collected.lost(NAME, LossKind::UnrecordedGraphs, rings::not_made_count(run), detail);
         Ok(())
     }
 }

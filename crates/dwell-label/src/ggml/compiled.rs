@@ -206,7 +206,9 @@ impl Compiler<'_> {
     /// Whether the part of an operand depends on values that the recorder could not read; all of it is taken then.
     fn lacks_capture(&self, operand: &Operand) -> bool {
         match operand.part {
-            Part::Rows { indices } | Part::PlaneRows { indices } | Part::Slabs { indices, .. } => !self.capture_of.contains_key(&indices),
+            Part::Rows { indices } | Part::PlaneRows { indices } | Part::Slabs { indices, .. } => {
+                !self.capture_of.contains_key(&indices)
+            }
             Part::Cells { mask, .. } => !self.capture_of.contains_key(&mask),
             Part::Whole | Part::FirstRows { .. } | Part::Window { .. } | Part::Bytes { .. } => false,
         }

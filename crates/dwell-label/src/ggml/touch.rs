@@ -150,7 +150,11 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
         }
         ("MUL_MAT_ID", Some(experts), Some(input)) => {
             let indices = source(2).unwrap_or(input);
-            loads.extend([Operand { tensor: experts, part: Part::Slabs { indices, dimension: 2 } }, whole(input), whole(indices)]);
+            loads.extend([
+                Operand { tensor: experts, part: Part::Slabs { indices, dimension: 2 } },
+                whole(input),
+                whole(indices),
+            ]);
         }
         ("ADD_ID", Some(input), Some(rows)) => {
             let indices = source(2).unwrap_or(rows);
