@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             ModelCommand::Pull(args) => commands::model_pull::run(&args),
             ModelCommand::Make(args) => commands::model_make::run(&args),
             ModelCommand::Info(args) => commands::model_info::run(&args),
+            ModelCommand::Tensors { metadata } => commands::model_tensors::run(&metadata),
         },
         Command::PlannedRun => commands::planned_run::run(),
         Command::Guard { kill, command } => commands::guard::run(&command, kill),

@@ -9,6 +9,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
+#[path = "architectures/tiny.rs"]
+mod tiny;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -302,8 +304,18 @@ fn regions(run: &Run, region_type: &str) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Runs a model under lackey and compares, step by step.
+/// Runs a made model under lackey and compares, step by step.
 fn check(name: &str, spec: MakeSpec, arguments: &[&str]) {
+    check_model(name, |place| place.model(spec), arguments);
+}
+
+/// The same with a tiny model of an architecture.
+fn check_architecture(name: &str, architecture: &str, arguments: &[&str]) {
+    let tiny = tiny::ALL.iter().find(|tiny| tiny.architecture == architecture).unwrap();
+    check_model(name, |place| tiny.make(place.path()).unwrap(), arguments);
+}
+
+fn check_model(name: &str, make: impl FnOnce(&Workplace) -> PathBuf, arguments: &[&str]) {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return skip(name, "valgrind is not installed");
     }
@@ -311,7 +323,7 @@ fn check(name: &str, spec: MakeSpec, arguments: &[&str]) {
         return skip(name, "an instruction-level trace takes a minute");
     }
     let place = Workplace::new();
-    let model = place.model(spec);
+    let model = make(&place);
     let fifo = place.path().join("lackey");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let wrapper = format!("valgrind --tool=lackey --trace-mem=yes --basic-counts=no --log-file={}", fifo.display());
@@ -333,11 +345,14 @@ fn compare(name: &str, run: &Run, seen: &Seen) {
     assert_eq!(steps.len(), seen.windows.len(), "{name}: computations recorded and seen by valgrind");
     let claimed = claimed(run);
     assert!(claimed.in_graphs.len() >= 3, "{name}: a prompt and two decoded tokens at least");
-    let areas = [
-        ("weight", regions(run, "weight")),
-        ("kv_cache", regions(run, "kv_cache")),
-        ("compute", compute_buffers.clone()),
-    ];
+    let of_type = |region_type: &'static str| (region_type, regions(run, region_type));
+    let kept: Vec<Area> = [of_type("kv_cache"), of_type("recurrent_state")]
+        .into_iter()
+        .filter(|(_, ranges)| !ranges.is_empty())
+        .collect();
+    assert!(!kept.is_empty(), "{name}: something is kept of the tokens");
+    let areas: Vec<Area> =
+        [of_type("weight"), ("compute", compute_buffers.clone())].into_iter().chain(kept.iter().cloned()).collect();
     let observed = in_graphs(&steps, seen);
     compare_steps(name, &claimed.in_graphs, &observed, &areas, |area, what| area != "weight" || what == "loads");
     print_traffic(name, &claimed.in_graphs, &observed, &areas);
@@ -345,8 +360,9 @@ fn compare(name: &str, run: &Run, seen: &Seen) {
     compare_steps(name, &claimed.around_graphs, &around_graphs(&steps, seen), &compute, |_, _| true);
     let mut stored = seen.after.stores.clone();
     seen.before.iter().for_each(|touched| stored.extend(&touched.stores));
-    let (_, cache) = &areas[1];
-    assert!(compare_bytes(&format!("{name}: KV cache between graphs"), &claimed.cleared, &stored, cache) > 0);
+    for (area, ranges) in &kept {
+        assert!(compare_bytes(&format!("{name}: {area} between graphs"), &claimed.cleared, &stored, ranges) > 0);
+    }
 }
 
 /// What valgrind saw the computations of each step touch.
@@ -526,4 +542,50 @@ fn removal_reuse_and_shift_of_cells() {
     ]"#;
     fs::write(actions.path(), text).unwrap();
     check("removal_reuse_and_shift_of_cells", tiny(WeightType::F16), &["--actions", actions.path().to_str().unwrap()]);
+}
+
+#[test]
+fn biases_of_experts_over_a_prompt() {
+    check_architecture("biases_of_experts_over_a_prompt", "gpt-oss", &SHORT);
+}
+
+#[test]
+fn sorting_among_many_experts() {
+    let spec = MakeSpec { experts: 32, experts_used: 2, feed_forward: 32, ..tiny(WeightType::F16) };
+    check("sorting_among_many_experts", spec, &SHORT);
+}
+
+#[test]
+fn latent_attention() {
+    check_architecture("latent_attention", "deepseek2", &SHORT);
+}
+
+#[test]
+fn scans_of_two_sequences_among_four_states() {
+    let actions = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"[
+        {"do": "prompt", "text": "abc", "sequences": [0]},
+        {"do": "prompt", "text": "de", "sequences": [2]},
+        {"do": "generate", "max_tokens": 2, "sequences": [0, 2]},
+        {"do": "generate", "max_tokens": 2, "sequences": [2]}
+    ]"#;
+    fs::write(actions.path(), text).unwrap();
+    let arguments = ["--parallel", "4", "--context-length", "1024", "--actions", actions.path().to_str().unwrap()];
+    check_architecture("scans_of_two_sequences_among_four_states", "mamba", &arguments);
+}
+
+#[test]
+fn a_scan_beside_attention() {
+    check_architecture("a_scan_beside_attention", "falcon-h1", &SHORT);
+}
+
+#[test]
+fn recurrences_by_heads() {
+    check_architecture("recurrences_by_heads, 6", "rwkv6", &SHORT);
+    check_architecture("recurrences_by_heads, 7", "rwkv7", &SHORT);
+}
+
+#[test]
+fn a_delta_net() {
+    check_architecture("a_delta_net", "qwen3next", &SHORT);
 }

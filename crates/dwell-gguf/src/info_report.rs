@@ -108,7 +108,7 @@ impl ModelInfo {
         let line = |name: &str, bytes: u64| format!("  {name:<16}{:>12}", scaled(bytes));
         writeln!(formatter, "\nmemory at context {}, keys {keys}, values {values}", self.context_length)?;
         writeln!(formatter, "{}", line("weights", self.memory.weights_bytes))?;
-        if self.memory.kv_bytes > 0 || self.state_bytes_per_sequence == 0 {
+        if self.memory.kv_bytes > 0 {
             writeln!(formatter, "{}", line("KV cache", self.memory.kv_bytes))?;
         }
         if self.memory.state_bytes > 0 {

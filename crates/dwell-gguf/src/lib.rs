@@ -22,6 +22,8 @@ mod random;
 mod reader;
 mod shape_error;
 mod spec_error;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tokenizer;
 mod value;
 mod window_pattern;

@@ -5,18 +5,22 @@
 mod support;
 
 use dwell_events::engine::KvType;
-use dwell_gguf::{ModelShape, ShapeError};
+use dwell_gguf::{InfoOptions, MemoryRequest, ModelInfo, ModelShape, ShapeError};
 use support::{BOOL, FileBuilder, TEXT, text};
 
 /// The numbers of a model with 3 layers, 8 heads and 2 kv heads of 32.
 fn model(architecture: &str) -> FileBuilder {
+    without_network(architecture).u32(&format!("{architecture}.feed_forward_length"), 700)
+}
+
+/// The same without the length of the feed-forward network.
+fn without_network(architecture: &str) -> FileBuilder {
     let key = |part: &str| format!("{architecture}.{part}");
     FileBuilder::new()
         .text("general.architecture", architecture)
         .u32(&key("block_count"), 3)
         .u32(&key("embedding_length"), 256)
         .u32(&key("context_length"), 2048)
-        .u32(&key("feed_forward_length"), 700)
         .u32(&key("attention.head_count"), 8)
         .array("tokenizer.ggml.tokens", TEXT, 2, &[text("a"), text("b")].concat())
 }
@@ -121,9 +125,13 @@ fn state_values(builder: FileBuilder) -> Vec<u64> {
 
 /// A model with a convolution of 4, 512 inner values, 16 values of state for each and 2 groups.
 fn scanning(architecture: &str) -> FileBuilder {
+    with_scan(architecture, model(architecture))
+}
+
+fn with_scan(architecture: &str, builder: FileBuilder) -> FileBuilder {
     let key = |part: &str| format!("{architecture}.ssm.{part}");
     let numbers = [("conv_kernel", 4), ("inner_size", 512), ("state_size", 16), ("group_count", 2)];
-    numbers.into_iter().fold(model(architecture), |builder, (part, number)| builder.u32(&key(part), number))
+    numbers.into_iter().fold(builder, |builder, (part, number)| builder.u32(&key(part), number))
 }
 
 #[test]
@@ -136,9 +144,10 @@ fn recurrent_layers_keep_a_state_for_each_sequence() {
     assert_eq!((state_values(jamba()), kv_heads(jamba())), (vec![scan, 0, scan], vec![0, 2, 0]));
     // Attention and a scan side by side in each layer.
     assert_eq!((state_values(scanning("falcon-h1")), kv_heads(scanning("falcon-h1"))), (vec![scan; 3], vec![8; 3]));
-    let nemotron = scanning("nemotron_h").u32s("nemotron_h.attention.head_count_kv", &[0, 2, 0]);
-    let nemotron = nemotron.u32s("nemotron_h.feed_forward_length", &[0, 0, 700]);
-    assert_eq!(state_values(nemotron), [scan, 0, 0]);
+    let nemotron = without_network("nemotron_h")
+        .u32s("nemotron_h.attention.head_count_kv", &[0, 2, 0])
+        .u32s("nemotron_h.feed_forward_length", &[0, 0, 700]);
+    assert_eq!(state_values(with_scan("nemotron_h", nemotron)), [scan, 0, 0]);
     let next = scanning("qwen3next").u32("qwen3next.full_attention_interval", 2);
     assert_eq!(state_values(next), [scan, 0, scan]);
     // Two shifted embeddings, and a matrix for each head of 64.
@@ -156,6 +165,23 @@ fn encoders_keep_nothing() {
         assert_eq!(shape.kv_bytes_per_token(KvType::F16, KvType::F16), Ok(0), "{architecture}");
         assert_eq!(shape.state_bytes_per_sequence(), 0, "{architecture}");
     }
+}
+
+#[test]
+fn the_report_names_what_is_kept_and_nothing_else() {
+    let report = |builder: FileBuilder| {
+        let memory = MemoryRequest::new(512, KvType::F16);
+        let options = InfoOptions { memory, list_tensors: false };
+        ModelInfo::new(&builder.read().unwrap(), &options).unwrap().to_string()
+    };
+    let encoder = report(model("bert"));
+    assert!(encoder.contains("KV cache       none: nothing is kept between computations"), "{encoder}");
+    assert_eq!(encoder.matches("KV cache").count(), 1, "{encoder}");
+    let scan = report(scanning("mamba2"));
+    assert!(scan.contains("recurrent state 116.25 KiB (119040 bytes) per sequence"), "{scan}");
+    assert!(!scan.contains("KV cache"), "{scan}");
+    let both = report(scanning("falcon-h1"));
+    assert!(both.contains("KV cache per token") && both.contains("recurrent state"), "{both}");
 }
 
 #[test]

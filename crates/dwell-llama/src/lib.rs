@@ -26,6 +26,7 @@ mod tap;
 mod tokenizer;
 mod trial;
 mod utf8;
+mod wanted_tensors;
 
 use std::ffi::c_void;
 use std::ptr;
@@ -37,6 +38,7 @@ use dwell_events::engine::{Engine, EngineFailure, Job};
 pub use error::EngineError;
 pub use job::{run_job, runtime};
 pub use tap::{GraphTensor, TensorTap, TrialGraphs};
+pub use wanted_tensors::{WantedTensor, wanted_tensors};
 
 /// What llama.cpp calls while it computes.
 ///

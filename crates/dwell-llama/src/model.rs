@@ -194,7 +194,7 @@ unsafe extern "C" fn on_progress(fraction: f32, data: *mut c_void) -> bool {
 }
 
 /// Turns what llama.cpp logged into an error.
-fn refusal(path: &Path) -> EngineError {
+pub(crate) fn refusal(path: &Path) -> EngineError {
     let path = path.to_owned();
     let reason = log::reason().replace("error loading model: ", "");
     if let Some(architecture) = quoted_after(&reason, "unknown model architecture: '") {

@@ -30,6 +30,7 @@ use dwell_ring::{
 use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
 
+pub use dwell_llama::{WantedTensor, wanted_tensors};
 pub use programs::preload_library;
 pub use signals::release_signals;
 

@@ -1,4 +1,6 @@
-use dwell_analysis::memory::{MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights};
+use dwell_analysis::memory::{
+    KvTheory, MemoryInputs, MemoryKind, MemoryPart, MemoryReport, Split, VerdictKind, Weights,
+};
 use dwell_events::Phase;
 use dwell_events::schema::memory::MemoryRow;
 use dwell_events::server::{BufferKind, ReportedBuffer};

@@ -16,6 +16,12 @@ pub(crate) enum ModelCommand {
     Make(MakeArgs),
     /// Describe a model file: architecture, tensors, KV bytes per token, memory needed.
     Info(InfoArgs),
+    /// List the tensors that llama.cpp wants of a model with this metadata, as JSON.
+    #[command(hide = true)]
+    Tensors {
+        /// GGUF file, which needs to have no tensors.
+        metadata: PathBuf,
+    },
 }
 
 #[derive(Args)]

@@ -8,4 +8,6 @@ mod common;
 mod arithmetic_truths;
 mod foreign_layout;
 mod mrm_trace_agrees;
+#[path = "../architectures/tiny.rs"]
+mod tiny;
 mod unmodified_llama_cpp;

@@ -1,9 +1,11 @@
 //! mrm-trace as a client: its own library reads our tables, and its figures are ours with `--definitions mrm-trace`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Run, Workplace, cached, dwell, skip, text_of};
+use crate::tiny;
 use dwell_gguf::{MakeSpec, WeightType};
 use serde_json::Value;
 
@@ -78,4 +80,11 @@ fn the_peers_library_reads_our_tables_and_computes_our_figures() {
         let run = place.run(&model, &[&arguments[..], more].concat());
         compare(&python, &run);
     }
+    // Attention in one layer and a scan in the other: a region type that the peer has no name for.
+    let place = Workplace::new();
+    let jamba = tiny::ALL.iter().find(|tiny| tiny.architecture == "jamba").unwrap();
+    let run = place.run(&jamba.make(place.path()).unwrap(), &arguments);
+    let types: BTreeSet<String> = run.accesses().into_iter().map(|access| access.region_type).collect();
+    assert!(types.contains("kv_cache") && types.contains("recurrent_state"), "{types:?}");
+    compare(&python, &run);
 }
