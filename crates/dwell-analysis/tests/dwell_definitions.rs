@@ -132,7 +132,7 @@ fn figures_of_the_whole_run_weigh_lives_by_bytes_not_by_type() {
 
 #[test]
 fn a_clear_is_no_write() {
-    let clear = TraceRow { symbol: CLEAR_SYMBOL, ..store(0, 0x1000, 16) };
+    let clear = TraceRow { symbol: CLEAR_SYMBOL, ..store(S, 0x1000, 16) };
     let rows = [clear, store(S, 0x1000, 8), load(3 * S, 0x1000, 8)];
     let report = dwell(&rows);
     let activation = of_type(&report, "activation");

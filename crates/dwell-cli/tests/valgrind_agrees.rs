@@ -54,6 +54,17 @@ impl ByteSet {
         }
     }
 
+    /// Leaves out what another set has not.
+    fn keep(&mut self, other: Option<&ByteSet>) {
+        self.pages.retain(|page, words| {
+            let kept = other.and_then(|other| other.pages.get(page));
+            kept.is_some_and(|kept| {
+                words.iter_mut().zip(kept.iter()).for_each(|(own, kept)| *own &= kept);
+                true
+            })
+        });
+    }
+
     fn contains(&self, byte: u64) -> bool {
         let bit = byte % PAGE_BYTES;
         self.pages.get(&(byte / PAGE_BYTES)).is_some_and(|page| page[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
@@ -357,7 +368,13 @@ fn compare(name: &str, run: &Run, seen: &Seen) {
     compare_steps(name, &claimed.in_graphs, &observed, &areas, |area, what| area != "weight" || what == "loads");
     print_traffic(name, &claimed.in_graphs, &observed, &areas);
     let compute = [("compute between graphs", compute_buffers)];
-    compare_steps(name, &claimed.around_graphs, &around_graphs(&steps, seen), &compute, |_, _| true);
+    compare_steps(
+        name,
+        &claimed.around_graphs,
+        &around_graphs(&steps, seen, &claimed.around_graphs),
+        &compute,
+        |_, _| true,
+    );
     let mut stored = seen.after.stores.clone();
     seen.before.iter().for_each(|touched| stored.extend(&touched.stores));
     for (area, ranges) in &kept {
@@ -374,11 +391,15 @@ fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
     observed
 }
 
-/// What it saw stored before the computations of each step, and loaded after them.
-fn around_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
+/// What it saw stored before the computations of each step, and loaded after them. Before the first of them the program had
+/// other things in the same memory; of that only what was claimed is taken.
+fn around_graphs(steps: &[u32], seen: &Seen, claimed: &BTreeMap<u32, Touched>) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
+    let mut first = seen.before.first().cloned().unwrap_or_default();
+    first.stores.keep(claimed.values().next().map(|touched| &touched.stores));
     let after = seen.before.iter().skip(1).chain([&seen.after]);
-    for ((&step, before), after) in steps.iter().zip(&seen.before).zip(after) {
+    let before = [&first].into_iter().chain(seen.before.iter().skip(1));
+    for ((&step, before), after) in steps.iter().zip(before).zip(after) {
         let touched = observed.entry(step).or_default();
         touched.stores.extend(&before.stores);
         touched.loads.extend(&after.loads);

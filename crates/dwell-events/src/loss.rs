@@ -152,10 +152,10 @@ impl LossKind {
     pub fn advice(self) -> &'static str {
         match self {
             LossKind::InputUpload => {
-                "an earlier version recorded this: the loads of inputs are in the trace, the stores are not"
+                "inputs are written outside the graph; the loads of them are in the trace, the stores are not"
             }
             LossKind::LogitsReadBack => {
-                "an earlier version recorded this: the stores of logits are in the trace, the loads are not"
+                "logits are copied out after the graph; the store of them is in the trace, this load is not"
             }
             LossKind::WorkBuffer => {
                 "kernel scratch memory is not in the graph; it is runtime memory that lives for one operation"

@@ -38,10 +38,10 @@ pub struct RequestSpan {
     /// When its answer was complete; none if it never was.
     pub end_ns: Option<u64>,
     /// Tokens of the prompt that were found in the cache and not computed: as the trace shows, else as the server says.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_tokens: Option<u64>,
     /// Which of the two.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_basis: Option<Basis>,
     /// What the server says about the request.
     #[serde(flatten)]

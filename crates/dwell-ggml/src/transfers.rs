@@ -24,7 +24,8 @@ impl OpenTransfer {
     /// Begins a transfer; none if it is a part of another one.
     pub fn begin() -> Option<Self> {
         let is_part = IS_OPEN.replace(true);
-        (!is_part).then_some(Self { _thread: std::marker::PhantomData })
+        // Made only where it is given: one that is dropped ends the transfer.
+        (!is_part).then(|| Self { _thread: std::marker::PhantomData })
     }
 }
 

@@ -19,6 +19,11 @@ fn label(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Labelled) {
     (accesses, labelled)
 }
 
+/// A recorder that does not tell of inputs: here it is about operations alone.
+fn hello() -> RecordBuilder {
+    RecordBuilder::new().hello_of_version(1, 1)
+}
+
 /// The same, with how often each block of the KV cache was read.
 fn label_with_blocks(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Labelled, Vec<Option<i64>>) {
     let step = Step {
@@ -31,7 +36,7 @@ fn label_with_blocks(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Lab
         times_ns: vec![30; graph.units.len()],
         captures,
     };
-    let records = RecordBuilder::new().hello(1).graph(10, graph).step(30, &step);
+    let records = hello().graph(10, graph).step(30, &step);
     let (mut labeller, mut out) = (Labeller::new(&[]), Output::new("run"));
     records.frames().for_each(|frame| labeller.frame(&frame, &mut out));
     let labelled = labeller.finish(&mut out);
@@ -293,7 +298,7 @@ fn a_vector_without_a_name_that_results_are_copied_into_is_a_cache() {
 
 /// The steps that these computations of graphs count as, without an engine that says so.
 fn steps(graphs: &[Graph], computations: &[(usize, Option<i64>)]) -> Vec<u32> {
-    let mut records = RecordBuilder::new().hello(1);
+    let mut records = hello();
     for graph in graphs {
         records = records.graph(10, graph);
     }
@@ -339,7 +344,7 @@ fn what_an_encoder_computes_and_the_first_token_of_its_decoder_are_a_prompt() {
     let cache = decoder.leaf("cache_k_l0", "f32", [4, 8], Memory::Any);
     let embedded = decoder.op("GET_ROWS", "embd", [4, 1], &[table, ids]);
     decoder.op_into("SET_ROWS", cache, &[embedded, cells]);
-    [ids, cells].map(|tensor| decoder.capture(tensor, CaptureForm::Indices));
+    [ids, cells].into_iter().for_each(|tensor| decoder.capture(tensor, CaptureForm::Indices));
     let graphs = [encoder.build(), decoder.build()];
     // A warm-up of both, a prompt, and three tokens.
     let computations = [(0, None), (1, Some(0)), (0, None), (1, Some(0)), (1, Some(1)), (1, Some(2))];

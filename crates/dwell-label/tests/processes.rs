@@ -77,15 +77,15 @@ fn two_processes_with_the_same_addresses_have_regions_of_their_own() {
         (1, Kind::Step, step()),
     ];
     let (labelled, rows) = label(&records);
-    assert_eq!((rows, labelled.graphs, labelled.steps), (6, 2, 3));
+    assert_eq!((rows, labelled.graphs, labelled.steps), (9, 2, 3));
     let mut regions: Vec<(u64, &str, u64)> =
         labelled.regions.iter().map(|row| (row.address, row.tensor.as_str(), row.access_count)).collect();
     regions.sort_unstable();
     let second = 1 << 56;
     let expected = [
-        (0x300_0000, "in", 1),
+        (0x300_0000, "in", 2),
         (0x300_1000, "out", 1),
-        (second | 0x300_0000, "in", 2),
+        (second | 0x300_0000, "in", 4),
         (second | 0x300_1000, "out", 2),
     ];
     assert_eq!(regions, expected);
@@ -128,7 +128,7 @@ fn a_library_that_is_left_alone_does_not_silence_another_one_of_its_process() {
         (0, Kind::Step, step()),
     ];
     let (labelled, rows) = label(&records);
-    assert_eq!((rows, labelled.steps, labelled.outcome.refused), (2, 1, Some(reason)));
+    assert_eq!((rows, labelled.steps, labelled.outcome.refused), (3, 1, Some(reason)));
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn what_the_server_says_stands_beside_what_arrived() {
         first_token_ns: Some(begin_ns),
         end_ns: Some(begin_ns + 200 * MS),
         timings: timings_told,
+        ..RequestSpan::default()
     };
     let unanswered = RequestSpan { begin_ns: BEGIN_NS + 5_000 * MS, ..RequestSpan::default() };
     let requests = [request(BEGIN_NS, 100 * MS), request(BEGIN_NS + 1_000 * MS, 300 * MS), unanswered];

@@ -27,12 +27,21 @@ pub fn assert_same_columns(expected: &[RecordBatch], found: &[RecordBatch], tabl
         return assert!(found.iter().all(|batch| batch.num_rows() == 0), "{table}");
     };
     for field in first.schema().fields() {
-        let [expected, found] = [expected, found].map(|batches| cells(batches, field.name()));
+        let [mut expected, found] = [expected, found].map(|batches| cells(batches, field.name()));
+        if (table, field.name().as_str()) == ("trace", "token_index") {
+            expected = expected.into_iter().map(next_token).collect();
+        }
         assert_eq!(expected.len(), found.len(), "rows of {table}");
         for (row, (expected, found)) in expected.iter().zip(&found).enumerate() {
             assert_eq!(expected, found, "row {row} of {table}.{}", field.name());
         }
     }
+}
+
+/// 0.1.0 named the token that a computation takes in; now it is the one that it gives, which comes next.
+fn next_token(index: String) -> String {
+    let number = index.lines().nth(2).and_then(|line| line.trim().trim_end_matches(',').parse::<u32>().ok());
+    number.map_or(index.clone(), |number| index.replace(&format!(" {number},"), &format!(" {},", number + 1)))
 }
 
 /// All rows of a table.

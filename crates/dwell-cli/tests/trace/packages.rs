@@ -136,6 +136,30 @@ fn xllamacpp_is_traced_and_its_kv_bytes_per_token_are_arithmetic() {
 }
 
 #[test]
+fn two_packages_with_a_ggml_each_are_traced_in_one_process() {
+    let name = "two_packages_with_a_ggml_each_are_traced_in_one_process";
+    let Some(python) = python_with_llama(name) else { return };
+    let Some(other) = cached("venv-ggml-packages/lib") else {
+        return skip(name, "xllamacpp is not in the cache (scripts/fetch-ggml-packages.sh gets it)");
+    };
+    let packages = std::fs::read_dir(other).unwrap().map(|entry| entry.unwrap().path().join("site-packages"));
+    let packages = packages.into_iter().find(|path| path.exists()).unwrap();
+    let place = Workplace::new();
+    let model = small_model(&place);
+    // Both are loaded before either computes.
+    let script = format!("import sys, llama_cpp\nsys.path.append(sys.argv[2])\nimport xllamacpp\n{PYTHON}{XLLAMACPP}");
+    let words = [python.as_path(), model.as_path(), packages.as_path()].map(|path| path.to_str().unwrap());
+    let command = [words[0], "-c", &script, words[1], words[2]];
+    let (run, output) = done(&place, trace(&place, &["--quiet"], &command));
+    assert_eq!(output.stdout, plain(&command), "the command prints what it prints without dwell");
+    let accesses = run.accesses();
+    let is_weight = |access: &&Access| access.tensor == "blk.2.ffn_down.weight" && !access.is_store;
+    let places: std::collections::BTreeSet<u64> = accesses.iter().filter(is_weight).map(|it| it.address).collect();
+    assert_eq!(places.len(), 2, "each ggml has weights of its own");
+    assert_eq!(run.metadata()["processes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_command_that_changes_its_folder_is_traced_into_a_relative_one() {
     let place = Workplace::new();
     let Some(python) = python_with_llama("a_command_that_changes_its_folder_is_traced_into_a_relative_one") else {

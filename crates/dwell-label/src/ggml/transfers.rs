@@ -1,7 +1,7 @@
 //! What a program does with tensors between graphs, as accesses.
 
-use dwell_events::OpType;
 use dwell_events::schema::trace::{CLEAR_SYMBOL, TraceRow};
+use dwell_events::{OpType, Phase};
 use dwell_records::names::layer_of;
 use dwell_records::{Transfer, Transferred};
 
@@ -43,7 +43,9 @@ impl GraphLabeller {
             size_bytes: transferred.tensor_size_bytes,
         };
         let label = labelling.regions.declare(&place);
-        let now = Moment { phase: labelling.timeline.phase(), ..Moment::default() };
+        // A program that reports no phases loads until it computes.
+        let unreported = if self.graph_count == 0 { Phase::WeightLoad } else { Phase::Generation };
+        let now = Moment { phase: Some(labelling.timeline.phase().unwrap_or(unreported)), ..Moment::default() };
         let (op_type, symbol, moment) = match transferred.transfer {
             Transfer::Read => (OpType::Load, READ_SYMBOL, self.latest.get(&process).copied().unwrap_or(now)),
             Transfer::Cleared => (OpType::Store, CLEAR_SYMBOL, now),
