@@ -65,6 +65,14 @@ impl ByteSet {
         });
     }
 
+    /// Leaves out what another set has.
+    fn leave_out(&mut self, other: &ByteSet) {
+        for (page, words) in &mut self.pages {
+            let left_out = other.pages.get(page).into_iter().flat_map(|left_out| left_out.iter());
+            words.iter_mut().zip(left_out).for_each(|(own, left_out)| *own &= !left_out);
+        }
+    }
+
     fn contains(&self, byte: u64) -> bool {
         let bit = byte % PAGE_BYTES;
         self.pages.get(&(byte / PAGE_BYTES)).is_some_and(|page| page[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
@@ -392,7 +400,8 @@ fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
 }
 
 /// What it saw stored before the computations of each step, and loaded after them. Before the first of them the program had
-/// other things in the same memory; of that only what was claimed is taken.
+/// other things in the same memory; of that only what was claimed is taken. The recorder itself reads inputs, to know which
+/// rows and cells they name; that is not the program's doing.
 fn around_graphs(steps: &[u32], seen: &Seen, claimed: &BTreeMap<u32, Touched>) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
     let mut first = seen.before.first().cloned().unwrap_or_default();
@@ -403,6 +412,14 @@ fn around_graphs(steps: &[u32], seen: &Seen, claimed: &BTreeMap<u32, Touched>) -
         let touched = observed.entry(step).or_default();
         touched.stores.extend(&before.stores);
         touched.loads.extend(&after.loads);
+    }
+    let mut inputs = ByteSet::default();
+    claimed.values().for_each(|touched| inputs.extend(&touched.stores));
+    for (step, touched) in &mut observed {
+        let mut results = touched.loads.clone();
+        results.keep(claimed.get(step).map(|claimed| &claimed.loads));
+        touched.loads.leave_out(&inputs);
+        touched.loads.extend(&results);
     }
     observed
 }

@@ -76,7 +76,7 @@ mod tests {
         let request =
             RequestSpan { sequence: 1, begin_ns: 7, first_token_ns: Some(8), timings, ..RequestSpan::default() };
         let request_json = json!({
-            "sequence": 1, "begin_ns": 7, "first_token_ns": 8, "end_ns": null, "reused_tokens": null, "reused_basis": null,
+            "sequence": 1, "begin_ns": 7, "first_token_ns": 8, "end_ns": null,
             "prompt_tokens": 12, "cached_tokens": 4, "generated_tokens": null, "load_ns": null, "prompt_ns": null,
             "decode_ns": null, "total_ns": null,
         });

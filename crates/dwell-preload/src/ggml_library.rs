@@ -57,6 +57,7 @@ fn c_name(name: &'static str) -> &'static CStr {
 }
 
 /// The ggml that a function is part of; `None` if it lacks something that the recorder needs.
+#[allow(clippy::missing_transmute_annotations, reason = "the fields that are filled say the types")]
 pub(crate) fn around(scopes: &Scopes<'_>, function: usize) -> Option<LibraryFunctions> {
     let library = scopes.containing(function)?;
     let mut addresses = Vec::new();

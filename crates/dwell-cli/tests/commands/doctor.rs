@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{Workplace, dwell, skip, text_of};
+use crate::common::{Workplace, copy_program, dwell, skip, text_of};
 use dwell_events::CollectorName;
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ fn a_folder_that_cannot_be_written_to_is_told() {
 fn copy_for_all(place: &Workplace) -> PathBuf {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let path = place.path().join("dwell");
-    fs::copy(env!("CARGO_BIN_EXE_dwell"), &path).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_dwell")), &path);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }

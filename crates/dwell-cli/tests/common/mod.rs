@@ -62,6 +62,12 @@ pub fn dwell() -> Command {
     Command::new(env!("CARGO_BIN_EXE_dwell"))
 }
 
+/// Copies a program, to be executed from there. By a process of its own: a file that any thread of this one has open for
+/// writing, a child that is forked just then included, cannot be executed.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success(), "{from:?} to {to:?}");
+}
+
 /// What a command wrote, for messages.
 pub fn text_of(output: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

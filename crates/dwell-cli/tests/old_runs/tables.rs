@@ -33,8 +33,27 @@ pub fn assert_same_columns(expected: &[RecordBatch], found: &[RecordBatch], tabl
         }
         assert_eq!(expected.len(), found.len(), "rows of {table}");
         for (row, (expected, found)) in expected.iter().zip(&found).enumerate() {
-            assert_eq!(expected, found, "row {row} of {table}.{}", field.name());
+            let is_same = expected == found || is_told_better(table, field.name(), expected, found);
+            assert!(is_same, "row {row} of {table}.{} was {expected} and is {found}", field.name());
         }
+    }
+}
+
+/// 0.1.0 kept the cells that a server gives up when it begins a prompt anew until they were overwritten.
+fn is_told_better(table: &str, column: &str, expected: &str, found: &str) -> bool {
+    let number = |text: &str| text.lines().nth(2)?.trim().trim_end_matches(',').parse::<u64>().ok();
+    match (table, column) {
+        ("kv_block_lifecycle", "evict_ns") => number(found).zip(number(expected)).is_some_and(|(now, then)| now < then),
+        ("kv_block_lifecycle", "lifetime_ns") => {
+            number(found).zip(number(expected)).is_some_and(|(now, then)| now < then)
+        }
+        ("kv_block_lifecycle", "end_cause") => expected.contains("overwritten") && found.contains("removed"),
+        // A token of a server begins with the computation that gave it, and not when it arrived; what was dropped is not in
+        // the cache any more.
+        ("tokens", "begin_ns" | "kv_bytes") => {
+            number(found).zip(number(expected)).is_some_and(|(now, then)| now < then)
+        }
+        _ => false,
     }
 }
 

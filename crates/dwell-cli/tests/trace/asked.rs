@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Workplace, dwell, text_of};
+use crate::common::{Workplace, copy_program, dwell, text_of};
 use crate::{done, trace, traced_run};
 
 #[test]
@@ -21,7 +21,7 @@ fn options_of_the_embedded_engine_are_not_facts_about_a_command() {
 fn installed_in(folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     let program = folder.join("dwell");
-    std::fs::copy(env!("CARGO_BIN_EXE_dwell"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_dwell")), &program);
     program
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Workplace, dwell, skip, text_of, wait_for};
+use crate::common::{Workplace, copy_program, dwell, skip, text_of, wait_for};
 use crate::lab::{Program, assert_refused, csv_rows, summary, watch};
 
 #[test]
@@ -18,7 +18,7 @@ fn of_another_users_process_the_sizes_are_seen_and_the_rest_is_said_to_be_missin
     let program = work.path().join("dwell");
     let built = Path::new(env!("CARGO_BIN_EXE_dwell"));
     if fs::hard_link(built, &program).is_err() {
-        fs::copy(built, &program).unwrap();
+        copy_program(built, &program);
     }
     let idle = Program::idle();
     let file = work.path().join("samples.csv");

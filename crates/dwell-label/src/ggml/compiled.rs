@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use dwell_events::RegionType;
 use dwell_records::names::{Kept, kept_in, layer_of};
-use dwell_records::{Capture, CaptureForm, Graph, TensorShape};
+use dwell_records::{Capture, CaptureForm, Graph, NONE, TensorShape, Unit};
 
 use super::kv::{KvCaches, KvIndex};
 use super::ranges::{ByteRange, Layout, join};
@@ -72,7 +72,7 @@ pub struct CompiledGraph {
     pub has_no_output: bool,
     /// Tokens computed.
     pub tokens: usize,
-    /// Inputs that its operations read: the runtime writes them before the computation.
+    /// Inputs that its operations have as operands: the runtime writes them before the computation.
     pub inputs: Vec<CompiledOperand>,
     /// Bytes of all inputs, whether an operation reads them or not.
     pub input_bytes: u64,
@@ -100,7 +100,8 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         let stores = touch.stores.iter().map(|operand| compiler.operand(operand, true)).collect();
         let (loads, has_shared_loads) = compiler.loads(&touch.loads);
         let reloads = touch.reloads.iter().map(|operand| compiler.operand(operand, false)).collect();
-        for root in touch.loads.iter().map(|operand| graph.tensors[operand.tensor as usize].root) {
+        // Also those that the kernel knows and does not read, as the matrix of a rotation: the runtime writes them all the same.
+        for root in operands_of(graph, unit).map(|operand| graph.tensors[operand as usize].root) {
             if is_input(graph, &graph.tensors[root as usize]) && !inputs.contains(&root) {
                 inputs.push(root);
             }
@@ -355,6 +356,13 @@ fn unnamed_caches(graph: &Graph) -> impl Iterator<Item = &TensorShape> {
 fn is_unnamed(name: &str) -> bool {
     let number = name.strip_prefix("leaf_");
     name.is_empty() || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The operands of what is executed at once, whether its kernel reads them or not.
+fn operands_of<'a>(graph: &'a Graph, unit: &'a Unit) -> impl Iterator<Item = u32> + 'a {
+    let nodes = [unit.node, unit.fused].into_iter().filter(|&node| node != NONE);
+    let operands = nodes.flat_map(|node| graph.tensors[node as usize].sources.iter().copied());
+    operands.filter(|&operand| operand != NONE)
 }
 
 /// Leaves in compute memory are inputs: the runtime writes them before each computation.

@@ -106,7 +106,9 @@ impl TokenLog {
     }
 
     fn hand_out(&mut self, out: &mut Vec<TokenRow>) {
-        while let Some((row, _)) = self.held.pop_front_if(|(_, answer)| answer.is_none()) {
+        while self.held.front().is_some_and(|(_, answer)| answer.is_none())
+            && let Some((row, _)) = self.held.pop_front()
+        {
             self.decoded += u64::from(row.step > 0);
             out.push(row);
         }
