@@ -90,7 +90,7 @@ fn two_processes_with_the_same_addresses_have_regions_of_their_own() {
     ];
     assert_eq!(regions, expected);
     let processes: Vec<(u8, u32)> = labelled.processes.iter().map(|process| (process.process, process.pid)).collect();
-    assert_eq!(processes, [(0, 100), (1, 200)], "by number, whoever came first");
+    assert_eq!(processes, [(0, 100), (1, 200)], "by number, not by arrival");
 }
 
 #[test]

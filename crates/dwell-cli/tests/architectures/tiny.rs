@@ -1,4 +1,5 @@
-//! Tiny models of many architectures: the metadata of each here, the tensors as llama.cpp wants them, random values.
+//! Tiny models of many architectures. Each has its metadata here; llama.cpp says which tensors it wants, and they get
+//! random values.
 
 use std::path::{Path, PathBuf};
 

@@ -46,7 +46,7 @@ pub struct EngineProfile {
     pub takes_options_per_request: bool,
     /// Whether dwell decides if its weights are mapped from the file (`--mmap`).
     pub follows_mmap: bool,
-    /// Options that reach it whoever started it, by their names in [`EngineOptions`](crate::engine::EngineOptions).
+    /// Options that reach it, started or joined, by their names in [`EngineOptions`](crate::engine::EngineOptions).
     pub options_of_requests: &'static [&'static str],
     /// Options that reach it only if dwell starts it.
     pub options_at_start: &'static [&'static str],
