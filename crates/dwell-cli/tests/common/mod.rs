@@ -35,9 +35,11 @@ impl Workplace {
     pub fn run_command(&self, model: &Path, arguments: &[&str]) -> Command {
         let mut command = dwell();
         command.arg("run").arg("--model").arg(model).arg("--output").arg(self.path().join("results"));
-        command.args(["--run-id", "run", "--threads", "1"]);
-        if !arguments.contains(&"--context-length") {
-            command.args(["--context-length", "256"]);
+        command.args(["--run-id", "run"]);
+        for (option, value) in [("--threads", "1"), ("--context-length", "256")] {
+            if !arguments.contains(&option) {
+                command.args([option, value]);
+            }
         }
         command.args(arguments);
         command
