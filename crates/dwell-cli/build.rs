@@ -1,6 +1,6 @@
 //! Has the linker put the recorder around ggml's functions (see `dwell-worker/src/linked.rs`).
 
-const WRAPPED_FUNCTIONS: [&str; 7] = [
+const WRAPPED_FUNCTIONS: [&str; 8] = [
     "ggml_backend_buffer_clear",
     "ggml_backend_sched_alloc_graph",
     "ggml_backend_sched_graph_compute_async",
@@ -8,6 +8,7 @@ const WRAPPED_FUNCTIONS: [&str; 7] = [
     "ggml_backend_tensor_get",
     "ggml_backend_tensor_get_async",
     "ggml_backend_tensor_set",
+    "ggml_graph_compute",
 ];
 
 fn main() {

@@ -158,7 +158,7 @@ impl LossKind {
                 "logits are copied out after the graph; the store of them is in the trace, this load is not"
             }
             LossKind::WorkBuffer => {
-                "kernel scratch memory is not in the graph; it is runtime memory that lives for one operation"
+                "tables and tiles that kernels keep per thread for one operation are not in the trace"
             }
             LossKind::KvStreamCopy => {
                 "KV cells were copied between streams outside the graph; use a unified cache to see them"

@@ -10,24 +10,31 @@ pub enum RegionType {
     KvCache,
     /// What layers without attention keep of a sequence: written again with every token, of one size however long it is.
     RecurrentState,
-    /// Memory of the runtime itself: work buffers, allocator, tables.
+    /// Memory of the runtime itself: allocator, tables.
     Runtime,
     /// Not attributed. Never called suitable for anything.
     Unknown,
     /// Model parameters.
     Weight,
+    /// Memory that kernels use beside the tensors: copies of activations in another type, partial sums.
+    WorkBuffer,
 }
 
 impl RegionType {
     /// Every region type, in the alphabetical order in which tables list them.
-    pub const ALL: [RegionType; 6] = [
+    pub const ALL: [RegionType; 7] = [
         RegionType::Activation,
         RegionType::KvCache,
         RegionType::RecurrentState,
         RegionType::Runtime,
         RegionType::Unknown,
         RegionType::Weight,
+        RegionType::WorkBuffer,
     ];
+
+    /// What a column of region types holds, for data dictionaries.
+    pub const MEANING: &str =
+        "`weight`, `kv_cache`, `recurrent_state`, `activation`, `work_buffer`, `runtime` or `unknown`";
 
     /// The name used in tables and files.
     pub fn name(self) -> &'static str {
@@ -38,6 +45,7 @@ impl RegionType {
             RegionType::Runtime => "runtime",
             RegionType::Unknown => "unknown",
             RegionType::Weight => "weight",
+            RegionType::WorkBuffer => "work_buffer",
         }
     }
 

@@ -23,6 +23,17 @@ pub const FLAG_OUTPUT: i32 = 2;
 /// `GGML_TENSOR_FLAG_COMPUTE`: the node is executed; nodes without it are only in the graph.
 pub const FLAG_COMPUTE: i32 = 16;
 
+/// The beginning of `struct ggml_cplan`.
+#[repr(C)]
+pub struct ComputePlan {
+    /// Bytes that the kernels need beside the tensors.
+    pub work_size: usize,
+    /// Where they are.
+    pub work_data: *mut c_void,
+    /// Threads that compute.
+    pub n_threads: c_int,
+}
+
 /// `struct ggml_tensor`.
 #[repr(C)]
 pub struct Tensor {

@@ -8,7 +8,7 @@
 //!                                      └─ after_node, on the same thread, after each executed node
 //! ```
 //!
-//! and others when tensors get their memory, when results are read and when buffers are cleared.
+//! and others when the processor's backend takes its work buffer, when tensors get their memory, when results are read and when buffers are cleared.
 //!
 //! What it saw becomes records (the `dwell-records` crate), which travel through a file-backed ring of fixed size (the
 //! `dwell-ring` crate). Which bytes a record means is worked out later, elsewhere, by the `dwell-label` crate.
@@ -25,5 +25,5 @@ mod ticks;
 mod transfers;
 
 pub use recorder::{Recorder, RecorderOptions};
-pub use session::after_node;
+pub use session::{after_node, computes_with};
 pub use transfers::OpenTransfer;

@@ -160,7 +160,7 @@ impl Recorder {
         let plan = unsafe { self.plan_of(scheduler, graph) };
         // The counters are stored to as the last thing before and the first thing after the computation, so that an
         // instruction-level tracer can cut out exactly what the computation touched.
-        session::begin(plan, self.tick_source, || self.sender.mark_graph_begun());
+        session::begin(plan, self.tick_source, |node_marks| self.sender.mark_graph_begun(node_marks));
     }
 
     /// To be called right after a graph was computed, with what ggml returned.

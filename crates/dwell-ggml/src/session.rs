@@ -6,8 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use dwell_records::{Step, StepParts};
+use dwell_records::{Step, StepParts, WorkBuffer};
 
+use crate::abi::ComputePlan;
 use crate::plan::Plan;
 use crate::ticks::{Moment, TickSource, ticks_to_ns};
 
@@ -21,6 +22,8 @@ struct Session {
     times_ns: Vec<u64>,
     captured: Vec<u8>,
     capture_ends: Vec<usize>,
+    /// The work buffer of the latest part of the graph that ggml's processor backend computed.
+    work: Option<WorkBuffer>,
     payload: Vec<u8>,
 }
 
@@ -58,16 +61,17 @@ thread_local! {
             times_ns: Vec::new(),
             captured: Vec::new(),
             capture_ends: Vec::new(),
+            work: None,
             payload: Vec::new(),
         })
     };
 }
 
-/// Begins a graph: captures its inputs, calls `mark`, and takes the time.
-pub(crate) fn begin(plan: Arc<Plan>, source: TickSource, mark: impl FnOnce()) {
+/// Begins a graph: captures its inputs, calls `mark` with the address that is stored to after each node, and takes the time.
+pub(crate) fn begin(plan: Arc<Plan>, source: TickSource, mark: impl FnOnce(u64)) {
     SESSION.with_borrow_mut(|session| {
         session.begin(plan, source);
-        mark();
+        mark(PEN.with(|pen| pen.next.as_ptr() as u64));
         session.begin = Moment::now(source);
     });
 }
@@ -107,6 +111,22 @@ pub fn after_node() {
     });
 }
 
+/// To be called when ggml's processor backend computes, on the computing thread, with what its plan says. Does nothing
+/// outside a recorded graph.
+///
+/// # Safety
+/// `plan` is a live `ggml_cplan`.
+pub unsafe fn computes_with(plan: *const ComputePlan) {
+    // SAFETY: the caller gives a live plan, and its first fields have been the same since there are plans.
+    let plan = unsafe { &*plan };
+    if plan.work_data.is_null() || plan.work_size == 0 {
+        return;
+    }
+    let threads = u32::try_from(plan.n_threads).unwrap_or(0);
+    let work = WorkBuffer { address: plan.work_data as u64, size_bytes: plan.work_size as u64, threads };
+    SESSION.with_borrow_mut(|session| session.work = session.plan.is_some().then_some(work));
+}
+
 /// Number of this thread, as the kernel counts them.
 pub(crate) fn current_thread() -> u32 {
     // SAFETY: gettid has no preconditions.
@@ -119,6 +139,7 @@ impl Session {
         self.times_ns.clear();
         self.captured.clear();
         self.capture_ends.clear();
+        self.work = None;
         for reader in &plan.before {
             // SAFETY: the graph is alive and its inputs are set, as the caller of `begin_graph` promised.
             unsafe { reader.append_to(&mut self.captured) };
@@ -192,6 +213,7 @@ impl Session {
             times_ns: &self.times_ns,
             captured: &self.captured,
             capture_ends: &self.capture_ends,
+            work: self.work,
         };
         Step::encode_into(&mut self.payload, &parts);
     }

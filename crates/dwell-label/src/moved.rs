@@ -1,7 +1,7 @@
 //! Records of a process, moved to where the tables of the run have them.
 
 use dwell_events::address_space::address_in_run;
-use dwell_records::{Graph, Transferred, WeightPlaced};
+use dwell_records::{Graph, Transferred, WeightPlaced, WorkBuffer};
 
 /// Moves everything in a graph.
 pub(crate) fn move_graph(process: u8, graph: &mut Graph) {
@@ -22,4 +22,9 @@ pub(crate) fn move_weight(process: u8, weight: &mut WeightPlaced) {
 pub(crate) fn move_transfer(process: u8, transferred: &mut Transferred) {
     transferred.address = address_in_run(process, transferred.address);
     transferred.tensor_address = address_in_run(process, transferred.tensor_address);
+}
+
+/// Moves a work buffer.
+pub(crate) fn move_work(process: u8, work: &mut WorkBuffer) {
+    work.address = address_in_run(process, work.address);
 }

@@ -31,6 +31,7 @@ fn step() -> Vec<u8> {
         nodes_done: 1,
         times_ns: vec![15],
         captures: Vec::new(),
+        work: None,
     };
     step.encode()
 }

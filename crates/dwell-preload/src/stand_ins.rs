@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use dwell_ggml::OpenTransfer;
-use dwell_ggml::abi::Tensor;
+use dwell_ggml::abi::{ComputePlan, Tensor};
 use dwell_records::Placement;
 
 use crate::callbacks;
@@ -102,6 +102,18 @@ stand_in! {
             if outermost.is_some() {
                 source.record(|recorder| recorder.tensor_read(tensor, offset, size));
             }
+        }
+    }
+}
+
+stand_in! {
+    /// Computes what a scheduler gave to the processor's backend.
+    fn ggml_graph_compute(graph: *mut c_void, plan: *mut ComputePlan) -> c_int, or STATUS_FAILED;
+    |_source, original| {
+        // SAFETY: a graph is computed by a live plan; the arguments are the program's own, passed on.
+        unsafe {
+            crate::guarded(|| dwell_ggml::computes_with(plan));
+            original(graph, plan)
         }
     }
 }

@@ -37,12 +37,13 @@ pub use error::DecodeError;
 pub use frame::{FRAME_HEADER_BYTES, Frame, Kind, frame_header, split_frame};
 pub use graph::{Buffer, Capture, CaptureForm, Graph, NONE, TensorShape, Unit, ValueType};
 pub use hello::{Fork, Hello, Refusal, Resolution};
-pub use step::{IndexRuns, Step, StepParts, VisibleCells};
+pub use step::{IndexRuns, Step, StepParts, VisibleCells, WorkBuffer};
 pub use transfer::{Transfer, Transferred};
 pub use weight::{Placement, WeightPlaced};
 
-/// Version of the payloads, sent in [`Hello`]. From version 2 on a recorder tells of [`Transferred`] bytes.
-pub const WIRE_VERSION: u16 = 2;
+/// Version of the payloads, sent in [`Hello`]. From version 2 on a recorder tells of [`Transferred`] bytes, from version 3 on
+/// of the [`WorkBuffer`] of a step.
+pub const WIRE_VERSION: u16 = 3;
 
 /// Versions that can be read.
 pub const WIRE_VERSIONS: RangeInclusive<u16> = 1..=WIRE_VERSION;

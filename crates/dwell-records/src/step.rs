@@ -23,6 +23,26 @@ pub struct Step {
     pub times_ns: Vec<u64>,
     /// Values of the captured operands, in the order of [`crate::Graph::captures`]; empty for one that was not reached.
     pub captures: Vec<Vec<u8>>,
+    /// The work buffer that its kernels had. Not known from recorders of version 2 and before, nor if ggml's processor
+    /// backend computed nothing of it.
+    pub work: Option<WorkBuffer>,
+}
+
+/// Memory that a backend lends to the kernels of a graph, outside of any tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkBuffer {
+    /// First byte.
+    pub address: u64,
+    /// Bytes that the kernels may use.
+    pub size_bytes: u64,
+    /// Threads that compute.
+    pub threads: u32,
+}
+
+impl WorkBuffer {
+    fn decode(take: &mut Take<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { address: take.u64()?, size_bytes: take.u64()?, threads: take.u32()? })
+    }
 }
 
 impl Step {
@@ -41,6 +61,11 @@ impl Step {
             out.put_u32((end - begin) as u32);
             out.extend_from_slice(&step.captured[begin..end]);
             begin = end;
+        }
+        if let Some(work) = step.work {
+            out.put_u64(work.address);
+            out.put_u64(work.size_bytes);
+            out.put_u32(work.threads);
         }
     }
 
@@ -63,6 +88,7 @@ impl Step {
             times_ns: &self.times_ns,
             captured: &captured,
             capture_ends: &capture_ends,
+            work: self.work,
         };
         Self::encode_into(&mut out, &parts);
         out
@@ -77,7 +103,7 @@ impl Step {
     /// Reads a payload.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(payload);
-        let step = Self {
+        let mut step = Self {
             graph: take.u32()?,
             thread: take.u32()?,
             begin_ns: take.u64()?,
@@ -89,7 +115,11 @@ impl Step {
                 let length = take.u32()? as usize;
                 Ok(take.bytes(length)?.to_vec())
             })?,
+            work: None,
         };
+        if !take.is_empty() {
+            step.work = Some(WorkBuffer::decode(&mut take)?);
+        }
         if take.is_empty() { Ok(step) } else { Err(DecodeError::Long) }
     }
 }
@@ -108,6 +138,7 @@ pub struct StepParts<'a> {
     pub captured: &'a [u8],
     /// Where each of them ends.
     pub capture_ends: &'a [usize],
+    pub work: Option<WorkBuffer>,
 }
 
 /// Captured integers.

@@ -40,8 +40,8 @@ impl RecordSender {
         send_in(self.lock(), kind, time_ns, payload)
     }
     /// Says that a graph is about to be computed; see [`Producer::mark_graph_begun`].
-    pub fn mark_graph_begun(&self) {
-        self.lock().ring.mark_graph_begun();
+    pub fn mark_graph_begun(&self, node_marks_address: u64) {
+        self.lock().ring.mark_graph_begun(node_marks_address);
     }
 
     /// Says that a graph was computed.

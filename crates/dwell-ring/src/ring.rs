@@ -222,8 +222,10 @@ impl Producer {
         Ok(Self { mapping, observer_pid })
     }
 
-    /// Says that a graph is about to be computed. It is a plain store, visible to an instruction-level tracer.
-    pub fn mark_graph_begun(&self) {
+    /// Says that a graph is about to be computed. It is a plain store, visible to an instruction-level tracer. After each
+    /// operation of the graph something is stored at `node_marks_address`.
+    pub fn mark_graph_begun(&self, node_marks_address: u64) {
+        self.mapping.header().graphs.0[2].store(node_marks_address, Ordering::Relaxed);
         self.mapping.header().graphs.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -353,6 +355,11 @@ impl Consumer {
     /// Where the producer stores the counts of graphs begun and, 8 bytes on, ended, in its own address space.
     pub fn graph_counters_address(&self) -> u64 {
         self.mapping.header().mapped_at + std::mem::offset_of!(Header, graphs) as u64
+    }
+
+    /// Where the producer stores something after each operation, in its own address space; 0 before the first graph.
+    pub fn node_marks_address(&self) -> u64 {
+        self.mapping.header().graphs.0[2].load(Ordering::Relaxed)
     }
 
     /// Bytes that wait to be taken out.

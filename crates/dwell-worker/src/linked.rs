@@ -1,13 +1,13 @@
 //! The recorder's way into the statically linked llama.cpp.
 //!
-//! The linker is told to `--wrap` seven functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
+//! The linker is told to `--wrap` eight functions of ggml: calls to `f` go to `__wrap_f` here, and `__real_f` is the
 //! original. Nothing in llama.cpp is changed, and the hooks are the same that the preload library puts around an
 //! unmodified program.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dwell_ggml::abi::{Api, Tensor};
+use dwell_ggml::abi::{Api, ComputePlan, Tensor};
 use dwell_ggml::{OpenTransfer, Recorder};
 use dwell_llama::Hooks;
 use dwell_records::Placement;
@@ -31,6 +31,7 @@ unsafe extern "C" {
         size: usize,
     );
     fn __real_ggml_backend_buffer_clear(buffer: *mut c_void, value: u8);
+    fn __real_ggml_graph_compute(graph: *mut c_void, plan: *mut ComputePlan) -> c_int;
     fn ggml_graph_n_nodes(graph: *mut c_void) -> c_int;
     fn ggml_graph_node(graph: *mut c_void, index: c_int) -> *mut Tensor;
     fn ggml_op_name(op: c_int) -> *const std::ffi::c_char;
@@ -185,6 +186,17 @@ pub unsafe extern "C" fn __wrap_ggml_backend_buffer_clear(buffer: *mut c_void, v
         if let Some(recorder) = recorder() {
             recorder.buffer_cleared(buffer);
         }
+    }
+}
+
+/// # Safety
+/// Called by llama.cpp in the place of the function it wraps, with the arguments of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ggml_graph_compute(graph: *mut c_void, plan: *mut ComputePlan) -> c_int {
+    // SAFETY: a graph is computed by a live plan, and the arguments are passed on.
+    unsafe {
+        dwell_ggml::computes_with(plan);
+        __real_ggml_graph_compute(graph, plan)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use dwell_events::RegionType;
+
 use crate::column::{Getter, Merging, MetricTable, Unit, column};
 use crate::sampling::Obstacle;
 
@@ -12,7 +14,7 @@ pub(crate) static TABLE: MetricTable = MetricTable {
     page: "docs/metrics/README.md",
     by_type: &[
         column(0, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
-            "`weight`, `kv_cache`, `recurrent_state`, `activation`, `runtime` or `unknown`"),
+            RegionType::MEANING),
         column(1, "n_regions", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.n_regions)),
             "regions of the type"),
         column(11, "definitions", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(row.definitions.name()))),
@@ -28,7 +30,7 @@ pub(crate) static TABLE: MetricTable = MetricTable {
         column(0, "region_id", Unit::None, Merging::Same, Getter::Integer(|row| Some(row.region_id)),
             "row of `region_map` with this id"),
         column(1, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
-            "`weight`, `kv_cache`, `recurrent_state`, `activation`, `runtime` or `unknown`"),
+            RegionType::MEANING),
         column(2, "first_seen_ns", Unit::Nanoseconds, Merging::Extreme, Getter::Integer(|row| row.first_seen_ns),
             "time of the first access"),
         column(3, "last_seen_ns", Unit::Nanoseconds, Merging::Extreme, Getter::Integer(|row| row.last_seen_ns),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bytes::{ByteSet, Touched};
+use crate::bytes::{Amount, ByteSet, Touched};
 use crate::claims::{claimed, computations, regions};
 use crate::common::Run;
 use crate::witness::Seen;
@@ -23,7 +23,8 @@ pub fn compare(name: &str, run: &Run, seen: &Seen) {
         [of_type("weight"), ("compute", compute_buffers.clone())].into_iter().chain(kept.iter().cloned()).collect();
     let observed = in_graphs(&steps, seen);
     compare_steps(name, &claimed.in_graphs, &observed, &areas, |area, what| area != "weight" || what == "loads");
-    print_traffic(name, &claimed.in_graphs, &observed, &areas);
+    let traced: Vec<Area> = areas.iter().cloned().chain([of_type("work_buffer")]).collect();
+    print_traffic(name, &claimed.in_graphs, &observed, &traced);
     let compute = [("compute between graphs", compute_buffers)];
     compare_steps(
         name,
@@ -43,7 +44,7 @@ pub fn compare(name: &str, run: &Run, seen: &Seen) {
 fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
     for (&step, window) in steps.iter().zip(&seen.windows) {
-        observed.entry(step).or_default().extend(window);
+        observed.entry(step).or_default().extend(&window.touched());
     }
     observed
 }
@@ -96,28 +97,35 @@ fn compare_steps(
     }
 }
 
-/// Prints, for the last step, how often instructions load what an operation reads, and how much of all that they load the
-/// trace covers: what docs/collectors/tensor_ops.md states is from here.
+/// Prints, for the last step, how often instructions load and store what an operation touches, and how much of all that they
+/// load and store the trace covers: what docs/collectors/tensor_ops.md states is from here.
 fn print_traffic(name: &str, claimed: &BTreeMap<u32, Touched>, observed: &BTreeMap<u32, Touched>, areas: &[Area]) {
     let (Some(claimed), Some(observed)) = (claimed.values().last(), observed.values().last()) else { return };
-    let (mut covered_bytes, mut covered_lines) = (0, 0);
-    for (area, ranges) in areas {
-        let (bytes, lines) = observed.load_traffic_in(ranges);
-        let distinct = claimed.loads.compare(&observed.loads, ranges).both;
-        assert!(bytes >= distinct, "{name}: every byte that {area} reads was loaded at least once");
-        println!("{name}: {area}: {distinct} B read, loaded {:.1} times", bytes as f64 / distinct.max(1) as f64);
-        (covered_bytes, covered_lines) = (covered_bytes + bytes, covered_lines + lines);
+    let directions = [
+        ("loaded", &claimed.loads, &observed.loads, &observed.loaded),
+        ("stored", &claimed.stores, &observed.stores, &observed.stored),
+    ];
+    for (what, claimed, observed, traffic) in directions {
+        let mut covered = Amount::default();
+        for (area, ranges) in areas {
+            let moved = traffic.in_ranges(ranges);
+            let distinct = claimed.compare(observed, ranges).both;
+            assert!(moved.bytes >= distinct, "{name}: every byte of {area} was {what} at least once");
+            println!("{name}: {area}: {distinct} B {what} {:.2} times", moved.bytes as f64 / distinct.max(1) as f64);
+            covered = Amount { bytes: covered.bytes + moved.bytes, lines: covered.lines + moved.lines };
+        }
+        let total = traffic.total();
+        let share = |part: u64, all: u64| part as f64 / all as f64 * 100.0;
+        println!(
+            "{name}: in the trace are {:.1} % of the bytes and {:.1} % of the lines {what}",
+            share(covered.bytes, total.bytes),
+            share(covered.lines, total.lines)
+        );
     }
-    let all_bytes: u64 = observed.loaded_bytes.values().sum();
-    println!(
-        "{name}: {:.1} % of the bytes and {:.1} % of the lines that the computation loads are in the trace",
-        covered_bytes as f64 / all_bytes as f64 * 100.0,
-        covered_lines as f64 / observed.loaded_bytes.len() as f64 * 100.0
-    );
 }
 
 /// Checks that both sets have the same bytes of the ranges, and says how many.
-fn compare_bytes(subject: &str, claimed: &ByteSet, observed: &ByteSet, ranges: &[(u64, u64)]) -> u64 {
+pub fn compare_bytes(subject: &str, claimed: &ByteSet, observed: &ByteSet, ranges: &[(u64, u64)]) -> u64 {
     let difference = claimed.compare(observed, ranges);
     assert!(
         difference.only_here == 0 && difference.only_there == 0,

@@ -100,8 +100,16 @@ impl ByteSet {
 pub struct Touched {
     pub loads: ByteSet,
     pub stores: ByteSet,
-    /// Bytes that instructions loaded, however often the same, by cache line.
-    pub loaded_bytes: HashMap<u64, u64>,
+    /// Bytes that instructions loaded, however often the same.
+    pub loaded: Traffic,
+    /// Bytes that they stored.
+    pub stored: Traffic,
+}
+
+/// Bytes that instructions moved, by cache line.
+#[derive(Default, Clone)]
+pub struct Traffic {
+    bytes_by_line: HashMap<u64, u64>,
 }
 
 const LINE_BYTES: u64 = 64;
@@ -110,21 +118,54 @@ impl Touched {
     pub fn extend(&mut self, other: &Touched) {
         self.loads.extend(&other.loads);
         self.stores.extend(&other.stores);
-        for (&line, &bytes) in &other.loaded_bytes {
-            *self.loaded_bytes.entry(line).or_default() += bytes;
-        }
+        self.loaded.extend(&other.loaded);
+        self.stored.extend(&other.stored);
     }
 
     pub fn load(&mut self, address: u64, size_bytes: u64) {
         self.loads.insert(address, size_bytes);
-        *self.loaded_bytes.entry(address / LINE_BYTES).or_default() += size_bytes;
+        self.loaded.add(address, size_bytes);
     }
 
-    /// Bytes that instructions loaded in lines that touch these ranges, and how many such lines there are.
-    pub fn load_traffic_in(&self, ranges: &[(u64, u64)]) -> (u64, u64) {
-        let is_inside =
-            |line: u64| ranges.iter().any(|&(begin, end)| line * LINE_BYTES < end && begin < (line + 1) * LINE_BYTES);
-        let inside = self.loaded_bytes.iter().filter(|&(&line, _)| is_inside(line));
-        inside.fold((0, 0), |(bytes, lines), (_, &more)| (bytes + more, lines + 1))
+    pub fn store(&mut self, address: u64, size_bytes: u64) {
+        self.stores.insert(address, size_bytes);
+        self.stored.add(address, size_bytes);
+    }
+}
+
+/// How much was moved.
+#[derive(Default, Clone, Copy)]
+pub struct Amount {
+    pub bytes: u64,
+    pub lines: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, address: u64, size_bytes: u64) {
+        *self.bytes_by_line.entry(address / LINE_BYTES).or_default() += size_bytes;
+    }
+
+    fn extend(&mut self, other: &Traffic) {
+        for (&line, &bytes) in &other.bytes_by_line {
+            *self.bytes_by_line.entry(line).or_default() += bytes;
+        }
+    }
+
+    /// What was moved in lines that touch these ranges, which are in order.
+    pub fn in_ranges(&self, ranges: &[(u64, u64)]) -> Amount {
+        let is_inside = |line: u64| {
+            let next = ranges.partition_point(|&(_, end)| end <= line * LINE_BYTES);
+            ranges.get(next).is_some_and(|&(begin, _)| begin < (line + 1) * LINE_BYTES)
+        };
+        Self::sum(self.bytes_by_line.iter().filter(|&(&line, _)| is_inside(line)))
+    }
+
+    /// All that was moved.
+    pub fn total(&self) -> Amount {
+        Self::sum(self.bytes_by_line.iter())
+    }
+
+    fn sum<'a>(lines: impl Iterator<Item = (&'a u64, &'a u64)>) -> Amount {
+        lines.fold(Amount::default(), |sum, (_, &bytes)| Amount { bytes: sum.bytes + bytes, lines: sum.lines + 1 })
     }
 }

@@ -37,7 +37,7 @@ pub fn computations(run: &Run) -> (Vec<u32>, Vec<(u64, u64)>) {
 }
 
 /// Kind and payload of the worker's records by their numbers, which both of its streams share.
-fn raw_records(run: &Run) -> BTreeMap<u64, (Kind, Vec<u8>)> {
+pub fn raw_records(run: &Run) -> BTreeMap<u64, (Kind, Vec<u8>)> {
     let mut records = BTreeMap::new();
     for stream in ["raw/engine.arrows", "raw/tensor_ops.arrows"] {
         for batch in RawReader::open(&run.dir.join(stream)).unwrap().map(Result::unwrap) {

@@ -13,6 +13,7 @@ mod agreement;
 mod bytes;
 mod claims;
 mod witness;
+mod work;
 
 use std::fs;
 use std::path::PathBuf;
@@ -45,7 +46,10 @@ fn check_model(name: &str, make: impl Fn(&Workplace) -> PathBuf, arguments: &[&s
         let command = place.run_command(&model, &[arguments, &["--threads", threads]].concat());
         let raw_dir = place.opened_run(&model).dir.join("raw");
         let seen = witness::run(command, tool_folder, place.path(), raw_dir);
-        agreement::compare(&format!("{name}, threads: {threads}"), &place.opened_run(&model), &seen);
+        let (name, run) = (format!("{name}, threads: {threads}"), place.opened_run(&model));
+        agreement::compare(&name, &run, &seen);
+        let work_bytes = work::compare_work(&name, &run, &seen, threads);
+        println!("{name}: {work_bytes} B of work buffers agree");
     }
 }
 
@@ -104,6 +108,29 @@ fn attention_in_separate_operations() {
 fn a_prompt_of_seventy_tokens() {
     let prompt = "x".repeat(69);
     check("a_prompt_of_seventy_tokens", tiny(WeightType::F16), &["--prompt", &prompt, "--max-tokens", "3"]);
+}
+
+#[test]
+fn attention_split_among_threads() {
+    let prompt = "x".repeat(300);
+    let arguments = ["--prompt", &prompt, "--max-tokens", "3", "--context-length", "512"];
+    check("attention_split_among_threads", tiny(WeightType::F16), &arguments);
+}
+
+#[test]
+fn products_in_tiles() {
+    let arguments = ["--prompt", "abcdefghijkl", "--max-tokens", "3", "--repack", "off"];
+    check("products_in_tiles", wide_rows(WeightType::Q4_K), &arguments);
+}
+
+#[test]
+fn q4_1_weights() {
+    check("q4_1_weights", wide_rows(WeightType::Q4_1), &SHORT);
+}
+
+#[test]
+fn f32_weights() {
+    check("f32_weights", tiny(WeightType::F32), &SHORT);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every load and store of the worker, seen by valgrind.
 //!
-//! The recorder stores to two counters right before and right after each computation; their addresses are in the ring's
-//! header, so the accesses in between can be cut out.
+//! The recorder stores to two counters right before and right after each computation, and to a place of its own after each
+//! operation; their addresses are in the ring's header, so the accesses in between can be cut out.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -17,12 +17,29 @@ use crate::common::text_of;
 
 /// What valgrind saw.
 pub struct Seen {
-    /// What each computation touched.
-    pub windows: Vec<Touched>,
+    /// Each computation.
+    pub windows: Vec<Window>,
     /// What was touched before each of them, and after the one before it.
     pub before: Vec<Touched>,
     /// What was touched after the last one.
     pub after: Touched,
+}
+
+/// What one computation touched.
+#[derive(Default)]
+pub struct Window {
+    /// By each of its operations, and after the last one. With several threads some may still be at an operation that the
+    /// leading one has left.
+    pub operations: Vec<Touched>,
+}
+
+impl Window {
+    /// By all of them.
+    pub fn touched(&self) -> Touched {
+        let mut touched = Touched::default();
+        self.operations.iter().for_each(|operation| touched.extend(operation));
+        touched
+    }
 }
 
 /// The folder that has valgrind's tool `accesses`, made from `accesses.c` once, or why there is none.
@@ -103,12 +120,12 @@ pub fn run(mut command: Command, tool_folder: &Path, place: &Path, raw_dir: Path
     reader.join().unwrap()
 }
 
-/// Reads the tool's records and cuts them at the stores to the two counters.
+/// Reads the tool's records and cuts them where the recorder stores its marks.
 fn read_accesses(fifo: &Path, raw_dir: &Path) -> Seen {
     let mut pipe = File::open(fifo).unwrap();
     rustix::pipe::fcntl_setpipe_size(&pipe, 1 << 20).unwrap();
     let mut cut = Cut::default();
-    let mut counters_address = None;
+    let mut ring = None;
     let mut buffer = vec![0; 1 << 18];
     let mut filled = 0;
     loop {
@@ -119,9 +136,10 @@ fn read_accesses(fifo: &Path, raw_dir: &Path) -> Seen {
             Err(error) => panic!("cannot read what valgrind saw: {error}"),
         }
         // The worker makes its ring long before its first computation.
-        counters_address = counters_address.or_else(|| ring_in(raw_dir).map(|ring| ring.graph_counters_address()));
+        ring = ring.or_else(|| ring_in(raw_dir));
+        let marks = ring.as_ref().map(Marks::of);
         let (records, rest) = buffer[..filled].as_chunks::<RECORD_BYTES>();
-        records.iter().for_each(|record| cut.take(&Access::decode(record), counters_address));
+        records.iter().for_each(|record| cut.take(&Access::decode(record), marks));
         let (whole_bytes, rest_bytes) = (records.as_flattened().len(), rest.len());
         buffer.copy_within(whole_bytes..filled, 0);
         filled = rest_bytes;
@@ -130,35 +148,52 @@ fn read_accesses(fifo: &Path, raw_dir: &Path) -> Seen {
     without_empty(cut)
 }
 
-/// Accesses so far, cut at the counters.
+/// Where the recorder stores its marks.
+#[derive(Clone, Copy)]
+struct Marks {
+    begun: u64,
+    ended: u64,
+    operation: u64,
+}
+
+impl Marks {
+    fn of(ring: &Consumer) -> Self {
+        let begun = ring.graph_counters_address();
+        Self { begun, ended: begun + 8, operation: ring.node_marks_address() }
+    }
+}
+
+/// Accesses so far, cut at the marks.
 #[derive(Default)]
 struct Cut {
-    windows: Vec<Touched>,
+    windows: Vec<Window>,
     before: Vec<Touched>,
     outside: Touched,
     is_inside: bool,
 }
 
 impl Cut {
-    fn take(&mut self, access: &Access, counters_address: Option<u64>) {
-        // The counters are stored to one by one. When the ring is made its whole header is, and a reader that lags behind
-        // knows the ring by then.
-        let counter = counters_address.filter(|_| access.is_store && access.size_bytes == 8);
-        match counter {
-            Some(begun) if access.address == begun => {
-                self.before.push(std::mem::take(&mut self.outside));
-                self.windows.push(Touched::default());
-                self.is_inside = true;
-            }
-            Some(begun) if access.address == begun + 8 => self.is_inside = false,
-            _ => {
-                let inside = self.windows.last_mut().filter(|_| self.is_inside);
-                let touched = inside.unwrap_or(&mut self.outside);
-                if access.is_store {
-                    touched.stores.insert(access.address, access.size_bytes);
-                } else {
-                    touched.load(access.address, access.size_bytes);
-                }
+    fn take(&mut self, access: &Access, marks: Option<Marks>) {
+        // Marks are stored one by one. When the ring is made its whole header is, and a reader that lags behind knows the
+        // ring by then.
+        let is_mark = |place: fn(Marks) -> u64| {
+            access.is_store && access.size_bytes == 8 && marks.is_some_and(|marks| place(marks) == access.address)
+        };
+        if is_mark(|marks| marks.begun) {
+            self.before.push(std::mem::take(&mut self.outside));
+            self.windows.push(Window { operations: vec![Touched::default()] });
+            self.is_inside = true;
+        } else if is_mark(|marks| marks.ended) {
+            self.is_inside = false;
+        } else if self.is_inside && is_mark(|marks| marks.operation) {
+            self.windows.last_mut().unwrap().operations.push(Touched::default());
+        } else {
+            let inside = self.windows.last_mut().filter(|_| self.is_inside);
+            let touched = inside.and_then(|window| window.operations.last_mut()).unwrap_or(&mut self.outside);
+            if access.is_store {
+                touched.store(access.address, access.size_bytes);
+            } else {
+                touched.load(access.address, access.size_bytes);
             }
         }
     }
@@ -170,7 +205,7 @@ fn without_empty(cut: Cut) -> Seen {
     let mut pending = Touched::default();
     for (window, before) in cut.windows.into_iter().zip(cut.before) {
         pending.extend(&before);
-        if !window.loads.is_empty() {
+        if window.operations.iter().any(|operation| !operation.loads.is_empty()) {
             seen.windows.push(window);
             seen.before.push(std::mem::take(&mut pending));
         }

@@ -89,7 +89,7 @@ pub fn schema() -> SchemaRef {
 #[rustfmt::skip]
 pub(super) const MEANINGS: [Meaning; 16] = [
     meaning("region_id", "", "number of the region, from 1; numbers of regions that nothing touched are left out"),
-    meaning("region_type", "", "`weight`, `kv_cache`, `recurrent_state`, `activation`, `runtime` or `unknown`"),
+    meaning("region_type", "", RegionType::MEANING),
     meaning("page_min", "4 KiB pages", "first page"),
     meaning("page_max", "4 KiB pages", "last page"),
     meaning("first_seen_ns", "ns", "time of the first access"),

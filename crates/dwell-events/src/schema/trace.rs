@@ -154,7 +154,7 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("op_type", "", "`load` or `store`"),
     meaning("symbol", "", "graph operation, such as `MUL_MAT`; for the placing of weights `mmap`, `ggml_backend_tensor_set` or `read`"),
     meaning("dso", "", "code that made the access: `ggml-cpu`, or `llama` for the placing of weights"),
-    meaning("region_type", "", "`weight`, `kv_cache`, `recurrent_state`, `activation`, `runtime` or `unknown`"),
+    meaning("region_type", "", RegionType::MEANING),
     meaning("region_id", "", "row of `region_map` with this id; 0 stands for no region"),
     meaning("access_latency_ns", "ns", "time that the access took; missing where the source does not see it, as `tensor_ops` does not"),
     meaning("cache_level", "", "cache or memory that answered it; missing where the source does not see it, as `tensor_ops` does not"),

@@ -10,6 +10,7 @@ use dwell_records::{Capture, CaptureForm, Graph, NONE, TensorShape, Unit};
 use super::kv::{KvCaches, KvIndex};
 use super::ranges::{ByteRange, Layout, join};
 use super::touch::{Operand, Part, touch};
+use super::work::{Work, work};
 use crate::regions::{RegionLabel, RegionPlace, Regions};
 
 /// ggml's usages of buffers.
@@ -46,6 +47,8 @@ pub struct CompiledUnit {
     pub stores: Vec<CompiledOperand>,
     /// What is read of the result.
     pub reloads: Vec<CompiledOperand>,
+    /// What its kernel keeps in the work buffer.
+    pub work: Option<Work>,
     /// Whether bytes may be in several of the loads, depending on the step.
     pub has_shared_loads: bool,
     /// Index of the first time taken after this unit.
@@ -109,7 +112,8 @@ pub fn compile(graph: &Graph, regions: &mut Regions, kv: &mut KvCaches) -> Compi
         let op = graph.tensors[unit.node as usize].op;
         let mut operands = touch.loads.iter().chain(&touch.stores);
         let is_assumed = touch.is_assumed || operands.any(|operand| compiler.lacks_capture(operand));
-        units.push(CompiledUnit { op, is_assumed, loads, stores, reloads, has_shared_loads, stamp: next_stamp });
+        let work = work(graph, unit, &compiler.capture_of);
+        units.push(CompiledUnit { op, is_assumed, loads, stores, reloads, work, has_shared_loads, stamp: next_stamp });
     }
     let whole = |tensor: u32| Operand { tensor, part: Part::Whole };
     let inputs = inputs.into_iter().map(|tensor| compiler.operand(&whole(tensor), true)).collect();

@@ -2,21 +2,26 @@
 
 use std::ops::Range;
 
+use dwell_events::RegionType;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, OpType};
-use dwell_records::{CaptureForm, IndexRuns, Step, VisibleCells};
+use dwell_records::{CaptureForm, IndexRuns, Step, VisibleCells, WorkBuffer};
 
 use super::compiled::{Bytes, CompiledGraph, CompiledOperand, CompiledUnit};
 use super::kv::{KvCaches, KvIndex};
 use super::ranges::{ByteRange, Layout, RANGES_MAX, join};
+use super::work::Work;
 use super::{DSO, SOURCE};
 use crate::loss_count::LossCount;
 use crate::output::Output;
-use crate::regions::Regions;
+use crate::regions::{RegionPlace, Regions};
 use crate::timeline::Computation;
 
 /// What the writing of inputs is called in the `symbol` column.
 const INPUT_SYMBOL: &str = "set_input";
+
+/// What a work buffer is called in the `tensor` column.
+const WORK_TENSOR: &str = "work_buffer";
 
 /// A captured operand, decoded.
 pub enum Captured {
@@ -55,6 +60,12 @@ struct Touched {
     cells: Vec<Range<u32>>,
 }
 
+/// The work buffer of a step, as memory that its units touch.
+pub struct WorkMemory {
+    operand: CompiledOperand,
+    threads: u32,
+}
+
 /// Writes the rows of one step.
 pub struct Expansion<'a> {
     pub regions: &'a mut Regions,
@@ -65,8 +76,22 @@ pub struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
+    /// Declares the work buffer of the step.
+    pub fn work_memory(&mut self, work: WorkBuffer) -> WorkMemory {
+        let (address, size_bytes) = (work.address, work.size_bytes);
+        let place =
+            RegionPlace { region_type: RegionType::WorkBuffer, tensor: WORK_TENSOR, layer: None, address, size_bytes };
+        let operand = CompiledOperand {
+            region: self.regions.declare(&place),
+            extent: ByteRange { address, size_bytes },
+            kv: None,
+            bytes: Bytes::Fixed { ranges: Vec::new(), cells: Vec::new() },
+        };
+        WorkMemory { operand, threads: work.threads }
+    }
+
     /// Writes all rows of a step: unit after unit, loads before stores.
-    pub fn run(&mut self, graph: &CompiledGraph, step: &Step, captures: &[Captured]) {
+    pub fn run(&mut self, graph: &CompiledGraph, step: &Step, captures: &[Captured], memory: Option<&WorkMemory>) {
         let is_timed = step.times_ns.len() == graph.stamps;
         for unit in &graph.units {
             let time_ns = if is_timed { step.times_ns.get(unit.stamp).copied() } else { None };
@@ -80,6 +105,9 @@ impl Expansion<'_> {
             } else {
                 self.loads(&unit.loads, symbol, captures, time_ns, step.thread);
             }
+            if let (Some(work), Some(memory)) = (&unit.work, memory) {
+                self.work(work, memory, symbol, captures, time_ns, step.thread);
+            }
             self.stores(unit, symbol, captures, time_ns, step.thread);
             self.loads(&unit.reloads, symbol, captures, time_ns, step.thread);
         }
@@ -92,6 +120,23 @@ impl Expansion<'_> {
                 self.rows(input, OpType::Store, INPUT_SYMBOL, ranges, step.begin_ns, step.thread);
             }
         }
+    }
+
+    /// What a kernel stores in the work buffer, and what of it it loads again.
+    fn work(
+        &mut self,
+        work: &Work,
+        memory: &WorkMemory,
+        symbol: &str,
+        captures: &[Captured],
+        time_ns: u64,
+        thread: u32,
+    ) {
+        let base = memory.operand.extent.address;
+        let stored = work.stored(base, memory.threads);
+        self.rows(&memory.operand, OpType::Store, symbol, &stored, time_ns, thread);
+        let loaded = work.loaded(base, memory.threads, captures);
+        self.rows(&memory.operand, OpType::Load, symbol, &loaded, time_ns, thread);
     }
 
     fn loads(&mut self, operands: &[CompiledOperand], symbol: &str, captures: &[Captured], time_ns: u64, thread: u32) {

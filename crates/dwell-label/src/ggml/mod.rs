@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Graph ─▶ touch: which operands an operation reads and writes ─▶ compiled: as regions and byte ranges
+//!            └─▶ work: what its kernel keeps beside the tensors
 //! Step  ─▶ expand: rows of `trace`, with what only the step knows: rows, cells, experts, times
 //!            └─▶ kv: lives of KV blocks ─▶ rows of `kv_block_lifecycle`
 //! Transferred ─▶ transfers: what happens between graphs
@@ -14,6 +15,7 @@ mod ranges;
 mod recurrence;
 mod touch;
 mod transfers;
+mod work;
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +30,7 @@ use dwell_records::{Graph, Placement, Step, WeightPlaced};
 
 use crate::Labelling;
 use crate::loss_count::LossCount;
-use crate::moved::{move_graph, move_weight};
+use crate::moved::{move_graph, move_weight, move_work};
 use crate::output::Output;
 use crate::regions::{RegionPlace, Regions};
 use crate::timeline::{Inputs, Moment};
@@ -218,7 +220,11 @@ impl GraphLabeller {
         if tells_transfers {
             expansion.inputs(graph, step);
         }
-        expansion.run(graph, step, &captures);
+        let work = step.work.map(|mut work| {
+            move_work(process, &mut work);
+            expansion.work_memory(work)
+        });
+        expansion.run(graph, step, &captures, work.as_ref());
         labelling.timeline.computed(process, computation.step, self.kv.live_bytes());
         true
     }
@@ -361,5 +367,9 @@ fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step, tells_
             loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
         }
     }
-    loss.add(LossKind::WorkBuffer, 1, None, || "scratch of the kernels, size not known to the graph".into());
+    let unseen = match step.work {
+        Some(_) => "tables and tiles that kernels keep per thread",
+        None => "scratch of the kernels, size not known to the graph",
+    };
+    loss.add(LossKind::WorkBuffer, 1, None, || unseen.into());
 }

@@ -12,7 +12,7 @@ const ATTENTION_TILE_QUERIES: i64 = 64;
 /// Cells of such a tile (`GGML_FA_TILE_KV`).
 const ATTENTION_TILE_CELLS: u32 = 64;
 /// `GGML_HINT_SRC0_IS_HADAMARD`: the matrix is known and not read.
-const HINT_HADAMARD: i32 = 1;
+pub const HINT_HADAMARD: i32 = 1;
 
 /// The part of an operand that is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

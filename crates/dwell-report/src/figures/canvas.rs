@@ -145,6 +145,7 @@ pub(super) fn colour_of(region_type: &str) -> RGBColor {
         "kv_cache" => RGBColor(213, 94, 0),
         "recurrent_state" => RGBColor(230, 159, 0),
         "activation" => RGBColor(0, 158, 115),
+        "work_buffer" => RGBColor(86, 180, 233),
         "runtime" => RGBColor(204, 121, 167),
         _ => RGBColor(110, 110, 110),
     }
