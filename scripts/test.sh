@@ -16,8 +16,10 @@ logs=$(cd "$logs" && pwd)
 export DWELL_SKIP_LOG=$logs/skipped.txt
 : >"$DWELL_SKIP_LOG"
 
-# The preload library and the bench are no test's dependency, so cargo would not build them.
-cargo build --release --workspace "$@" || exit 1
+# The preload library and the bench are no test's dependency, so `cargo test` would not build them. With all targets, the
+# crates get the features that tests need, and are not compiled a second time for those.
+build=(--workspace --all-targets)
+cargo build --release "${build[@]}" "$@" || exit 1
 
 # Prints folder and program of each test program, those that take longest first, as far as an earlier run has shown.
 list_programs() {
@@ -66,7 +68,7 @@ status=0
 ! grep -q '^FAILED: ' "$logs/cargo-test.txt" || status=1
 cargo test --release --workspace --doc "$@" 2>&1 | tee -a "$logs/cargo-test.txt"
 [ "${PIPESTATUS[0]}" = 0 ] || status=1
-scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
+DWELL_PYTHON_BUILD=${build[*]} scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
 python_status=${PIPESTATUS[0]}
 
 skips=$(grep '^SKIPPED:' "$DWELL_SKIP_LOG" | sort -u)

@@ -100,13 +100,13 @@ impl ByteSet {
 pub struct Touched {
     pub loads: ByteSet,
     pub stores: ByteSet,
-    /// Bytes that instructions loaded, however often the same.
+    /// Bytes that were loaded, however often the same.
     pub loaded: Traffic,
-    /// Bytes that they stored.
+    /// Bytes that were stored.
     pub stored: Traffic,
 }
 
-/// Bytes that instructions moved, by cache line.
+/// Bytes that were moved, by cache line.
 #[derive(Default, Clone)]
 pub struct Traffic {
     bytes_by_line: HashMap<u64, u64>,
@@ -122,14 +122,12 @@ impl Touched {
         self.stored.extend(&other.stored);
     }
 
-    pub fn load(&mut self, address: u64, size_bytes: u64) {
-        self.loads.insert(address, size_bytes);
-        self.loaded.add(address, size_bytes);
-    }
-
-    pub fn store(&mut self, address: u64, size_bytes: u64) {
-        self.stores.insert(address, size_bytes);
-        self.stored.add(address, size_bytes);
+    /// Adds an access.
+    pub fn add(&mut self, is_store: bool, address: u64, size_bytes: u64) {
+        let (set, traffic) =
+            if is_store { (&mut self.stores, &mut self.stored) } else { (&mut self.loads, &mut self.loaded) };
+        set.insert(address, size_bytes);
+        traffic.add(address, size_bytes);
     }
 }
 
@@ -142,7 +140,11 @@ pub struct Amount {
 
 impl Traffic {
     fn add(&mut self, address: u64, size_bytes: u64) {
-        *self.bytes_by_line.entry(address / LINE_BYTES).or_default() += size_bytes;
+        let end = address + size_bytes;
+        for line in address / LINE_BYTES..end.div_ceil(LINE_BYTES) {
+            let bytes = end.min((line + 1) * LINE_BYTES) - address.max(line * LINE_BYTES);
+            *self.bytes_by_line.entry(line).or_default() += bytes;
+        }
     }
 
     fn extend(&mut self, other: &Traffic) {
@@ -158,6 +160,11 @@ impl Traffic {
             ranges.get(next).is_some_and(|&(begin, _)| begin < (line + 1) * LINE_BYTES)
         };
         Self::sum(self.bytes_by_line.iter().filter(|&(&line, _)| is_inside(line)))
+    }
+
+    /// What was moved in lines that another traffic touches too.
+    pub fn in_lines_of(&self, other: &Traffic) -> Amount {
+        Self::sum(self.bytes_by_line.iter().filter(|(line, _)| other.bytes_by_line.contains_key(line)))
     }
 
     /// All that was moved.

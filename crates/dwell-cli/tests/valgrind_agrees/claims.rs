@@ -76,8 +76,7 @@ pub fn claimed(run: &Run) -> Claimed {
         let is_between = BETWEEN_GRAPHS.contains(&&*access.op);
         let by_step = if is_between { &mut claimed.around_graphs } else { &mut claimed.in_graphs };
         let touched = by_step.entry(step).or_default();
-        let set = if access.is_store { &mut touched.stores } else { &mut touched.loads };
-        set.insert(access.address, access.size_bytes);
+        touched.add(access.is_store, access.address, access.size_bytes);
     }
     claimed
 }

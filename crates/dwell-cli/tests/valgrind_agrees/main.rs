@@ -222,3 +222,15 @@ fn recurrences_by_heads() {
 fn a_delta_net() {
     check_architecture("a_delta_net", "qwen3next", &SHORT);
 }
+
+#[test]
+#[ignore = "takes minutes, for what docs/collectors/tensor_ops.md says of a model: DWELL_TRAFFIC_MODEL=FILE … --ignored --nocapture"]
+fn traffic_of_a_model() {
+    let model = std::env::var_os("DWELL_TRAFFIC_MODEL").expect("DWELL_TRAFFIC_MODEL names a model");
+    let linked = |place: &Workplace| {
+        let link = place.path().join("model.gguf");
+        std::os::unix::fs::symlink(&model, &link).unwrap();
+        link
+    };
+    check_model("traffic_of_a_model", linked, &SHORT);
+}

@@ -190,11 +190,7 @@ impl Cut {
         } else {
             let inside = self.windows.last_mut().filter(|_| self.is_inside);
             let touched = inside.and_then(|window| window.operations.last_mut()).unwrap_or(&mut self.outside);
-            if access.is_store {
-                touched.store(access.address, access.size_bytes);
-            } else {
-                touched.load(access.address, access.size_bytes);
-            }
+            touched.add(access.is_store, access.address, access.size_bytes);
         }
     }
 }

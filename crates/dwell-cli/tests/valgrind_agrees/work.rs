@@ -61,8 +61,7 @@ fn claimed_by_time(run: &Run) -> BTreeMap<u64, Touched> {
     let mut claimed: BTreeMap<u64, Touched> = BTreeMap::new();
     for access in run.accesses().into_iter().filter(|access| access.region_type == "work_buffer") {
         let touched = claimed.entry(access.timestamp_ns).or_default();
-        let set = if access.is_store { &mut touched.stores } else { &mut touched.loads };
-        set.insert(access.address, access.size_bytes);
+        touched.add(access.is_store, access.address, access.size_bytes);
     }
     claimed
 }
