@@ -68,7 +68,7 @@ status=0
 ! grep -q '^FAILED: ' "$logs/cargo-test.txt" || status=1
 cargo test --release --workspace --doc "$@" 2>&1 | tee -a "$logs/cargo-test.txt"
 [ "${PIPESTATUS[0]}" = 0 ] || status=1
-DWELL_PYTHON_BUILD=${build[*]} scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
+DWELL_CARGO_BUILD=${build[*]} scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
 python_status=${PIPESTATUS[0]}
 
 skips=$(grep '^SKIPPED:' "$DWELL_SKIP_LOG" | sort -u)
