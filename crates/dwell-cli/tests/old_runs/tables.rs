@@ -39,8 +39,11 @@ pub fn assert_same_columns(expected: &[RecordBatch], found: &[RecordBatch], tabl
     }
 }
 
-/// 0.1.0 kept the cells that a server gives up when it begins a prompt anew until they were overwritten.
+/// What 0.1.0 told less well. It kept the cells that a server gives up when it begins a prompt anew until they were
+/// overwritten.
 fn is_told_better(table: &str, column: &str, expected: &str, found: &str) -> bool {
+    // Scratch of kernels was called runtime memory, which is a region type of its own.
+    let told_of_work = "kernel scratch memory is not in the graph; it is runtime memory that lives for one operation";
     let number = |text: &str| text.lines().nth(2)?.trim().trim_end_matches(',').parse::<u64>().ok();
     match (table, column) {
         ("kv_block_lifecycle", "evict_ns") => number(found).zip(number(expected)).is_some_and(|(now, then)| now < then),
@@ -53,6 +56,7 @@ fn is_told_better(table: &str, column: &str, expected: &str, found: &str) -> boo
         ("tokens", "begin_ns" | "kv_bytes") => {
             number(found).zip(number(expected)).is_some_and(|(now, then)| now < then)
         }
+        ("loss", "advice") => expected.contains(told_of_work) && found.contains("tables and tiles"),
         _ => false,
     }
 }
