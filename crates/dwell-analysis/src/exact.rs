@@ -1,32 +1,24 @@
 //! Exact order statistics of many whole numbers.
 
 /// A multiset of numbers. Equal numbers are kept once with their count as soon as there are many.
+///
+/// Most intervals and strides fit 32 bits. Those are kept apart: they take half the memory and are selected faster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExactCounts {
-    recent: Vec<u64>,
-    /// Sorted by value.
-    counted: Vec<(u64, u64)>,
-    /// How many zeros there are; they are not in the lists.
     zeros: u64,
-    sum: u128,
-    /// How many numbers are in the lists.
-    listed: u64,
+    /// Numbers above 0 that fit 32 bits.
+    small: Listed<u32>,
+    /// All others.
+    large: Listed<u64>,
 }
 
 impl ExactCounts {
-    /// Numbers held uncounted at least; counting fewer would only cost time.
-    const RECENT_LIMIT: usize = 1 << 20;
-
+    #[inline]
     pub(crate) fn push(&mut self, value: u64) {
-        if value == 0 {
-            return self.push_zeros(1);
-        }
-        self.recent.push(value);
-        self.sum += u128::from(value);
-        self.listed += 1;
-        // Waiting for as many as are counted already makes the whole cost that of sorting once or twice.
-        if self.recent.len() >= Self::RECENT_LIMIT.max(self.counted.len()) {
-            self.count_recent();
+        match u32::try_from(value) {
+            Ok(0) => self.push_zeros(1),
+            Ok(small) => self.small.push(small),
+            Err(_) => self.large.push(value),
         }
     }
 
@@ -35,11 +27,11 @@ impl ExactCounts {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.zeros + self.listed
+        self.zeros + self.small.count() + self.large.count()
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
+        (self.count() > 0).then(|| (self.small.sum() + self.large.sum()) as f64 / self.count() as f64)
     }
 
     /// The quantile by linear interpolation between order statistics, as pandas computes it.
@@ -60,34 +52,81 @@ impl ExactCounts {
 
     /// The number of this rank, from 0, and the next; the last number twice if there is none after it.
     fn ranked_pair(&mut self, rank: u64) -> (u64, u64) {
-        match rank.checked_sub(self.zeros) {
-            Some(listed_rank) => self.listed_pair(listed_rank),
-            None if rank + 1 == self.zeros && self.listed > 0 => (0, self.listed_pair(0).0),
-            None => (0, 0),
+        let (small_from, large_from) = (self.zeros, self.zeros + self.small.count());
+        if rank < small_from {
+            let next = if rank + 1 < small_from { Some(0) } else { self.small.least().or_else(|| self.large.least()) };
+            (0, next.unwrap_or(0))
+        } else if rank < large_from {
+            let (low, next) = self.small.ranked_pair(rank - small_from);
+            (low, next.or_else(|| self.large.least()).unwrap_or(low))
+        } else {
+            let (low, next) = self.large.ranked_pair(rank - large_from);
+            (low, next.unwrap_or(low))
+        }
+    }
+}
+
+/// Numbers of one width.
+#[derive(Clone, Debug, Default)]
+struct Listed<T> {
+    recent: Vec<T>,
+    /// Sorted by value.
+    counted: Vec<(T, u64)>,
+    /// How many numbers are in `counted`.
+    counted_numbers: u64,
+}
+
+impl<T: Copy + Ord + Into<u64>> Listed<T> {
+    /// Numbers held uncounted at least; counting fewer would only cost time.
+    const RECENT_LIMIT: usize = 1 << 20;
+
+    #[inline]
+    fn push(&mut self, value: T) {
+        self.recent.push(value);
+        // Waiting for as many as are counted already makes the whole cost that of sorting once or twice.
+        if self.recent.len() >= Self::RECENT_LIMIT.max(self.counted.len()) {
+            self.count_recent();
         }
     }
 
-    fn listed_pair(&mut self, rank: u64) -> (u64, u64) {
+    fn count(&self) -> u64 {
+        self.counted_numbers + self.recent.len() as u64
+    }
+
+    fn sum(&self) -> u128 {
+        let wide = |value: T| u128::from(value.into());
+        let counted = self.counted.iter().map(|&(value, count)| wide(value) * u128::from(count));
+        counted.chain(self.recent.iter().map(|&value| wide(value))).sum()
+    }
+
+    fn least(&self) -> Option<u64> {
+        let counted = self.counted.first().map(|&(value, _)| value);
+        self.recent.iter().copied().chain(counted).min().map(Into::into)
+    }
+
+    /// The number of this rank, from 0, and the next if there is one.
+    fn ranked_pair(&mut self, rank: u64) -> (u64, Option<u64>) {
         if self.counted.is_empty() {
             let (_, &mut low, above) = self.recent.select_nth_unstable(rank as usize);
-            return (low, above.iter().copied().min().unwrap_or(low));
+            return (low.into(), above.iter().copied().min().map(Into::into));
         }
         self.count_recent();
-        (self.counted_rank(rank), self.counted_rank((rank + 1).min(self.listed - 1)))
+        (self.counted_rank(rank), (rank + 1 < self.counted_numbers).then(|| self.counted_rank(rank + 1)))
     }
 
     fn counted_rank(&self, rank: u64) -> u64 {
         let mut passed = 0;
-        let holds_it = |&&(_, count): &&(u64, u64)| {
+        let holds_it = |&&(_, count): &&(T, u64)| {
             passed += count;
             passed > rank
         };
-        self.counted.iter().find(holds_it).map_or(0, |&(value, _)| value)
+        self.counted.iter().find(holds_it).map_or(0, |&(value, _)| value.into())
     }
 
     fn count_recent(&mut self) {
         self.recent.sort_unstable();
-        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(self.counted.len());
+        self.counted_numbers += self.recent.len() as u64;
+        let mut merged: Vec<(T, u64)> = Vec::with_capacity(self.counted.len());
         let mut counted = std::mem::take(&mut self.counted).into_iter().peekable();
         for value in self.recent.drain(..) {
             while let Some(earlier) = counted.next_if(|&(known, _)| known <= value) {
@@ -142,14 +181,15 @@ mod tests {
             uncounted.push(value);
             counted.push(value);
             if index % 1_000 == 999 {
-                counted.count_recent();
+                counted.small.count_recent();
             }
         }
         for share in [0.0, 0.123, 0.5, 0.9, 0.99, 1.0] {
             assert_eq!(counted.quantile(share), uncounted.quantile(share));
         }
         assert_eq!(counted.median(), uncounted.median());
-        assert_eq!(counted.counted.len(), counted.counted.iter().filter(|(value, _)| *value < 977).count());
+        assert!(counted.small.counted.len() < 977);
+        assert_eq!((counted.count(), counted.mean()), (uncounted.count(), uncounted.mean()));
     }
 
     #[test]
@@ -162,6 +202,23 @@ mod tests {
         let mut zeros = ExactCounts::default();
         [0, 0].into_iter().for_each(|value| zeros.push(value));
         assert_eq!((zeros.median(), zeros.mean()), (Some(0.0), Some(0.0)));
+    }
+
+    #[test]
+    fn numbers_of_any_width_are_in_one_order() {
+        let wide = 1u64 << 40;
+        let mut counts = ExactCounts::default();
+        [wide, 0, 8, u64::from(u32::MAX), wide + 4].into_iter().for_each(|value| counts.push(value));
+        let sorted = [0, 8, u64::from(u32::MAX), wide, wide + 4];
+        for is_counted in [false, true] {
+            for (rank, pair) in sorted.windows(2).enumerate() {
+                assert_eq!(counts.ranked_pair(rank as u64), (pair[0], pair[1]), "counted: {is_counted}");
+            }
+            assert_eq!(counts.ranked_pair(4), (wide + 4, wide + 4));
+            assert_eq!(counts.mean(), Some(sorted.iter().sum::<u64>() as f64 / 5.0));
+            counts.small.count_recent();
+            counts.large.count_recent();
+        }
     }
 
     #[test]
