@@ -129,28 +129,38 @@ fn resolve_rows<'a, T: Copy>(
     Ok(resolved)
 }
 
-/// Resolves each dictionary entry when a row first refers to it; entries that no row refers to do not count.
 fn resolve_dictionary<T: Copy>(
     array: &ArrayRef,
-    mut resolve: impl FnMut(Option<&str>) -> Result<T, AnalysisError>,
+    resolve: impl FnMut(Option<&str>) -> Result<T, AnalysisError>,
 ) -> Result<Vec<T>, AnalysisError> {
     let dictionary = array.as_any_dictionary();
-    let nulls = array.logical_nulls();
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    if let Some(keys) = dictionary.keys().as_primitive_opt::<Int32Type>() {
+        // How tables of runs are read: no key has to be converted first.
+        let keys = keys.values().iter().map(|&key| key as usize);
+        return resolve_keys(keys, nulls.as_ref(), dictionary.values(), resolve);
+    }
     // Keys cannot be read where there is no entry to refer to: every row is then null.
     let keys = if dictionary.values().is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
-    let mut entries: Vec<Option<T>> = vec![None; dictionary.values().len()];
+    resolve_keys(keys.into_iter(), nulls.as_ref(), dictionary.values(), resolve)
+}
+
+/// Resolves each dictionary entry when a row first refers to it; entries that no row refers to do not count. The key of
+/// a null may be any.
+fn resolve_keys<T: Copy>(
+    keys: impl ExactSizeIterator<Item = usize>,
+    nulls: Option<&NullBuffer>,
+    values: &ArrayRef,
+    mut resolve: impl FnMut(Option<&str>) -> Result<T, AnalysisError>,
+) -> Result<Vec<T>, AnalysisError> {
+    let mut entries: Vec<Option<T>> = vec![None; values.len()];
     let mut resolved = Vec::with_capacity(keys.len());
-    for (row, key) in keys.into_iter().enumerate() {
-        let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        let meaning = match entries.get(key) {
-            _ if is_null => resolve(None)?,
+    for (row, key) in keys.enumerate() {
+        resolved.push(match entries.get(key) {
+            _ if nulls.is_some_and(|nulls| nulls.is_null(row)) => resolve(None)?,
             Some(Some(meaning)) => *meaning,
-            _ => resolve(text_at(dictionary.values(), key))?,
-        };
-        if !is_null {
-            entries[key] = Some(meaning);
-        }
-        resolved.push(meaning);
+            _ => *entries[key].insert(resolve(text_at(values, key))?),
+        });
     }
     Ok(resolved)
 }
