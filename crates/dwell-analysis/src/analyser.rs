@@ -9,7 +9,7 @@ use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_rows;
 use crate::mrm_trace::MrmTraceGatherer;
-use crate::reader::{Access, LifecycleBatch, TraceBatch};
+use crate::reader::{Access, AddressAccess, LifecycleBatch, TraceBatch};
 use crate::region_type::RegionTypeNames;
 use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
@@ -32,15 +32,6 @@ pub struct Options {
 enum Gathering {
     Dwell(Box<Gatherer>),
     MrmTrace(Box<MrmTraceGatherer>),
-}
-
-impl Gathering {
-    fn read_ahead(&self, accesses: &[Access]) -> u64 {
-        match self {
-            Gathering::Dwell(gatherer) => gatherer.read_ahead(accesses),
-            Gathering::MrmTrace(gatherer) => gatherer.read_ahead(accesses),
-        }
-    }
 }
 
 /// Rows whose memory is read before they are followed. Chosen: few enough to stay in the first cache, more than the
@@ -90,23 +81,29 @@ impl Analyser {
     /// period, source and sample_id where they are. Nothing of the batch is taken if there is an error.
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         let batch = TraceBatch::new(batch, &mut self.names)?;
-        let mut basis = self.basis;
-        let mut block: Vec<Access> = Vec::with_capacity(ROWS_AHEAD);
-        for first in (0..batch.rows()).step_by(ROWS_AHEAD) {
-            block.clear();
-            block.extend((first..batch.rows().min(first + ROWS_AHEAD)).map(|row| batch.access(row)));
-            // Only the reading matters.
-            std::hint::black_box(self.gathering.read_ahead(&block));
-            for (row, access) in (first..).zip(&block) {
-                basis = basis.max(access.basis);
-                self.push_access(access);
-                if self.options.row_order == RowOrder::Any {
-                    self.waiting.push((self.place(batch.sample_id(row)), *access));
-                }
+        self.widen_window(batch.timestamps_ns());
+        self.basis = self.basis.max(batch.weakest_basis());
+        match (&mut self.gathering, self.options.row_order) {
+            (Gathering::Dwell(gatherer), RowOrder::Ascending) => push_in_blocks(gatherer, &batch),
+            (Gathering::Dwell(_), RowOrder::Any) => {}
+            (Gathering::MrmTrace(gatherer), order) => {
+                gatherer.push(batch.address_accesses(), order == RowOrder::Ascending);
             }
         }
-        self.basis = basis;
+        if self.options.row_order == RowOrder::Any {
+            self.keep_waiting(&batch);
+        }
+        self.trace_rows += batch.rows() as u64;
         Ok(())
+    }
+
+    fn keep_waiting(&mut self, batch: &TraceBatch) {
+        for (row, number) in (0..batch.rows()).zip(self.trace_rows..) {
+            // Place among rows of the same time: the number in the trace. mrm-trace takes rows of the same time as they
+            // come.
+            let sample_id = batch.sample_id(row).filter(|_| self.options.definitions == Definitions::Dwell);
+            self.waiting.push((sample_id.unwrap_or(number), batch.access(row)));
+        }
     }
 
     /// Takes rows of `kv_block_lifecycle`; an empty batch says that the run has no KV blocks.
@@ -126,31 +123,13 @@ impl Analyser {
         Ok(())
     }
 
-    fn push_access(&mut self, access: &Access) {
-        self.trace_rows += 1;
-        self.widen_window(access.timestamp_ns);
-        let is_in_order = self.options.row_order == RowOrder::Ascending;
-        match &mut self.gathering {
-            Gathering::Dwell(gatherer) if is_in_order => gatherer.push(access),
-            Gathering::Dwell(_) => {}
-            Gathering::MrmTrace(gatherer) => gatherer.push(access, is_in_order),
-        }
-    }
-
-    /// Place of the row that was pushed last among rows of the same time: its number in the trace. mrm-trace takes rows
-    /// of the same time as they come.
-    fn place(&self, sample_id: Option<u64>) -> u64 {
-        match self.options.definitions {
-            Definitions::Dwell => sample_id.unwrap_or(self.trace_rows),
-            Definitions::MrmTrace => self.trace_rows,
-        }
-    }
-
-    fn widen_window(&mut self, now_ns: u64) {
-        match &mut self.window {
-            None => self.window = Some(ObservationWindow { first_ns: now_ns, last_ns: now_ns }),
-            Some(window) if now_ns >= window.last_ns => window.last_ns = now_ns,
-            Some(window) => {
+    fn widen_window(&mut self, timestamps_ns: &[u64]) {
+        let Some(&first_ns) = timestamps_ns.first() else { return };
+        let window = self.window.get_or_insert(ObservationWindow { first_ns, last_ns: first_ns });
+        for &now_ns in timestamps_ns {
+            if now_ns >= window.last_ns {
+                window.last_ns = now_ns;
+            } else {
                 window.first_ns = window.first_ns.min(now_ns);
                 self.backward_rows += 1;
             }
@@ -218,11 +197,21 @@ impl Analyser {
     fn follow_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by_key(|(place, access)| (access.timestamp_ns, *place));
-        for (_, access) in &waiting {
-            match &mut self.gathering {
-                Gathering::Dwell(gatherer) => gatherer.push(access),
-                Gathering::MrmTrace(gatherer) => gatherer.follow(access),
-            }
+        let accesses = waiting.iter().map(|(_, access)| access);
+        match &mut self.gathering {
+            Gathering::Dwell(gatherer) => accesses.for_each(|access| gatherer.push(access)),
+            Gathering::MrmTrace(gatherer) => gatherer.follow(accesses.map(AddressAccess::from)),
         }
+    }
+}
+
+fn push_in_blocks(gatherer: &mut Gatherer, batch: &TraceBatch) {
+    let mut block: Vec<Access> = Vec::with_capacity(ROWS_AHEAD);
+    for first in (0..batch.rows()).step_by(ROWS_AHEAD) {
+        block.clear();
+        block.extend((first..batch.rows().min(first + ROWS_AHEAD)).map(|row| batch.access(row)));
+        // Only the reading matters.
+        std::hint::black_box(gatherer.read_ahead(&block));
+        block.iter().for_each(|access| gatherer.push(access));
     }
 }

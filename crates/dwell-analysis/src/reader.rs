@@ -16,6 +16,9 @@ const LIFECYCLE: &str = "kv_block_lifecycle";
 /// Collector whose rows are known to the page only.
 const PAGE_SOURCE: &str = "pages";
 
+/// Period of a row that stands for itself alone.
+const UNSAMPLED_PERIOD: u64 = 1;
+
 /// Columns of `kv_block_lifecycle` that the metrics use; a file may lack the last four.
 pub const KV_LIFECYCLE_COLUMNS: [&str; 9] =
     ["address", "write_ns", "last_read_ns", "evict_ns", "total_reads", "bytes", "layer", "kind", "begin_cause"];
@@ -86,6 +89,28 @@ impl Access {
     }
 }
 
+/// One row of `trace`, as far as the definitions of mrm-trace need it: they know addresses, not ranges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressAccess {
+    pub(crate) timestamp_ns: u64,
+    pub(crate) address: u64,
+    pub(crate) region_id: u64,
+    pub(crate) region_type: TypeIndex,
+    pub(crate) op_type: OpType,
+}
+
+impl From<&Access> for AddressAccess {
+    fn from(access: &Access) -> Self {
+        Self {
+            timestamp_ns: access.timestamp_ns,
+            address: access.address,
+            region_id: access.region_id,
+            region_type: access.region_type,
+            op_type: access.op_type,
+        }
+    }
+}
+
 /// The columns of one batch of `trace`.
 pub(crate) struct TraceBatch {
     timestamps_ns: ScalarBuffer<u64>,
@@ -111,6 +136,9 @@ impl TraceBatch {
         let optional_number = |column| -> Result<_, AnalysisError> {
             batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
+        let periods = optional_number("period")?;
+        // Whether rows are of whole pages matters only where some are no samples.
+        let has_unsampled_rows = periods.as_ref().is_some_and(|periods| periods.contains(&UNSAMPLED_PERIOD));
         Ok(Self {
             timestamps_ns: number("timestamp_ns")?,
             addresses: number("address")?,
@@ -120,9 +148,10 @@ impl TraceBatch {
             sizes: optional_number("size_bytes")?,
             sample_ids: batch.column_by_name("sample_id").map(|array| Numbers::new(array, "sample_id")).transpose()?,
             steps: batch.column_by_name("step").map(|array| Numbers::new(array, "step")).transpose()?,
-            periods: optional_number("period")?,
+            periods,
             is_page_granular: batch
                 .column_by_name("source")
+                .filter(|_| has_unsampled_rows)
                 .map(|array| texts(array, "source", |name| Ok(name == Some(PAGE_SOURCE))))
                 .transpose()?,
             // A column of that name that is no text comes from elsewhere, and names no function that is known here.
@@ -153,6 +182,38 @@ impl TraceBatch {
         }
     }
 
+    /// All rows, without what the definitions of mrm-trace do not use.
+    pub(crate) fn address_accesses(&self) -> impl Iterator<Item = AddressAccess> + Clone {
+        // Zipped, so that no row checks that it is in each of the columns.
+        let when_and_where = self.timestamps_ns.iter().zip(&*self.addresses).zip(&*self.region_ids);
+        when_and_where.zip(&self.region_types).zip(&self.op_types).map(
+            |((((&timestamp_ns, &address), &region_id), &region_type), &op_type)| AddressAccess {
+                timestamp_ns,
+                address,
+                region_id,
+                region_type,
+                op_type,
+            },
+        )
+    }
+
+    pub(crate) fn timestamps_ns(&self) -> &[u64] {
+        &self.timestamps_ns
+    }
+
+    /// The weakest basis of any row; that of exact rows without any.
+    pub(crate) fn weakest_basis(&self) -> Basis {
+        let mut weakest = Basis::Exact;
+        for row in 0..self.rows() {
+            weakest = weakest.max(self.basis(row));
+            // No row is weaker.
+            if weakest == Basis::Sampled {
+                break;
+            }
+        }
+        weakest
+    }
+
     /// Which row of its trace it is, where the batch says so.
     pub(crate) fn sample_id(&self, row: usize) -> Option<u64> {
         self.sample_ids.as_ref().and_then(|sample_ids| sample_ids.get(row))
@@ -160,7 +221,7 @@ impl TraceBatch {
 
     fn basis(&self, row: usize) -> Basis {
         // Without a period nobody says that every access was seen.
-        if self.periods.as_ref().is_none_or(|periods| periods[row] != 1) {
+        if self.periods.as_ref().is_none_or(|periods| periods[row] != UNSAMPLED_PERIOD) {
             return Basis::Sampled;
         }
         match &self.is_page_granular {

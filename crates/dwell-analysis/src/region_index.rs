@@ -27,25 +27,30 @@ impl RegionIndex {
     const DIRECT_IDS: u64 = 1 << 20;
 
     /// Position of a region that is known, if it is in the list.
+    #[inline]
     pub(crate) fn listed(&self, region_id: u64, region_type: TypeIndex) -> Option<usize> {
         let &(after, known_type) = self.direct.get(usize::try_from(region_id).ok()?)?;
         (known_type == region_type).then(|| (after as usize).checked_sub(1)).flatten()
     }
 
     /// Position of the region with this id and type.
+    #[inline]
     pub(crate) fn slot(&mut self, region_id: u64, region_type: TypeIndex) -> Slot {
+        match self.listed(region_id, region_type) {
+            Some(position) => Slot::Known(position),
+            None => self.unlisted_slot(region_id, region_type),
+        }
+    }
+
+    fn unlisted_slot(&mut self, region_id: u64, region_type: TypeIndex) -> Slot {
         if region_id < Self::DIRECT_IDS {
             let place = region_id as usize;
             if place >= self.direct.len() {
                 self.direct.resize(place + 1, (0, 0));
             }
-            match self.direct[place] {
-                (0, _) => {
-                    self.direct[place] = (self.count + 1, region_type);
-                    return self.append();
-                }
-                (after, known_type) if known_type == region_type => return Slot::Known(after as usize - 1),
-                _ => {}
+            if self.direct[place].0 == 0 {
+                self.direct[place] = (self.count + 1, region_type);
+                return self.append();
             }
         }
         let count = self.count;

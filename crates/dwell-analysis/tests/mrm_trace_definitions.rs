@@ -133,6 +133,18 @@ fn a_second_type_or_region_at_an_address_is_followed_apart() {
 }
 
 #[test]
+fn intervals_are_exact_however_many_rows_there_are_and_however_far_apart() {
+    let close = (0..40_000).map(|row| load(row, 0x1000, 8));
+    let apart = [load(3_600 * S, 0x1000, 8), load(3_599 * S, 0x1000, 8), load(7_200 * S, 0x1000, 8)];
+    let rows: Vec<_> = close.chain(apart).collect();
+    let intervals = &frames(&rows).iai[0];
+    // All but the one that would run backwards.
+    assert_eq!((intervals.n_intervals, intervals.iai_p50_ns), (40_001, 1));
+    let sum_ns = 39_999 + (3_600 * S - 39_999) + 3_601 * S;
+    assert_eq!(intervals.iai_mean_ns, sum_ns as f64 / 40_001.0);
+}
+
+#[test]
 fn extreme_addresses_and_times_do_not_overflow() {
     let rows = [load(0, 0, 1), store(u64::MAX, u64::MAX, u64::MAX), load(u64::MAX, 0, 1)];
     let frames = frames(&rows);

@@ -1,7 +1,7 @@
 //! What rows say of their addresses.
 
 use dwell_events::{OpType, PAGE_SHIFT};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::row::{Pass, Row};
 use crate::exact::ExactCounts;
@@ -59,8 +59,7 @@ pub(super) struct AddressCounts {
 /// Some of the addresses: those of the pages that fall to this shard.
 #[derive(Default)]
 pub(super) struct AddressShard {
-    pub(super) waiting: Vec<Row>,
-    addresses: FxHashMap<u64, Address>,
+    known: FxHashMap<u64, Address>,
     /// Stores to an address from regions other than its first.
     other_regions: FxHashMap<(u64, u32), StoreCount>,
     /// Last access to an address as a type other than its first.
@@ -68,39 +67,46 @@ pub(super) struct AddressShard {
 }
 
 impl AddressShard {
-    /// Works off the waiting rows; intervals above 0 are added to those of the row's type.
-    pub(super) fn drain(&mut self, pass: Pass, intervals_ns: &mut Vec<ExactCounts>) {
-        for row in self.waiting.drain(..) {
-            let address = self.addresses.entry(row.address).or_insert_with(|| Address::new(&row));
-            if pass.counts() {
-                if address.region == row.region {
-                    address.stores.add(row.op_type);
-                } else {
-                    self.other_regions.entry((row.address, row.region)).or_default().add(row.op_type);
-                }
+    /// Takes a row; an interval above 0 is added to those of its type.
+    #[inline]
+    pub(super) fn push(&mut self, row: &Row, pass: Pass, intervals_ns: &mut Vec<ExactCounts>) {
+        let address = self.known.entry(row.address).or_insert_with(|| Address::new(row));
+        if pass.counts() {
+            if address.region == row.region {
+                address.stores.add(row.op_type);
+            } else {
+                self.other_regions.entry((row.address, row.region)).or_default().add(row.op_type);
             }
-            if pass.follows() {
-                let last_ns = follow(address, &row, &mut self.other_types);
-                add_interval(last_ns, &row, intervals_ns);
-            }
+        }
+        if pass.follows() {
+            let last_ns = follow(address, row, &mut self.other_types);
+            add_interval(last_ns, row, intervals_ns);
         }
     }
 
-    /// Adds to the counts of each region.
-    pub(super) fn count(&self, counts: &mut [AddressCounts]) {
-        let first = self.addresses.iter().map(|(&address, known)| (known.region, address, known.stores));
+    /// Region, address and stores of each address in each region.
+    fn stores(&self) -> impl Iterator<Item = (u32, u64, StoreCount)> {
+        let first = self.known.iter().map(|(&address, known)| (known.region, address, known.stores));
         let others = self.other_regions.iter().map(|(&(address, region), &stores)| (region, address, stores));
-        let mut pages: Vec<(u32, u64)> = Vec::with_capacity(self.addresses.len() + self.other_regions.len());
-        for (region, address, stores) in first.chain(others) {
+        first.chain(others)
+    }
+}
+
+/// The counts of each of so many regions.
+pub(super) fn count_addresses(shards: &[AddressShard], regions: usize) -> Vec<AddressCounts> {
+    let mut counts = vec![AddressCounts::default(); regions];
+    // A page is in one shard.
+    let mut pages: FxHashSet<(u32, u64)> = FxHashSet::default();
+    for shard in shards {
+        pages.clear();
+        for (region, address, stores) in shard.stores() {
             let counts = &mut counts[region as usize];
             counts.stored += u64::from(stores != StoreCount::None);
             counts.stored_once += u64::from(stores == StoreCount::One);
-            pages.push((region, address >> PAGE_SHIFT));
+            counts.pages += u64::from(pages.insert((region, address >> PAGE_SHIFT)));
         }
-        pages.sort_unstable();
-        pages.dedup();
-        pages.iter().for_each(|&(region, _)| counts[region as usize].pages += 1);
     }
+    counts
 }
 
 /// Notes the access and returns when the address was last accessed as this type.
@@ -112,6 +118,7 @@ fn follow(address: &mut Address, row: &Row, other_types: &mut FxHashMap<(u64, Ty
     std::mem::replace(&mut address.is_followed, true).then_some(last_ns)
 }
 
+#[inline]
 fn add_interval(last_ns: Option<u64>, row: &Row, intervals_ns: &mut Vec<ExactCounts>) {
     let interval_ns = last_ns.map_or(0, |last_ns| row.timestamp_ns.saturating_sub(last_ns));
     if interval_ns == 0 {

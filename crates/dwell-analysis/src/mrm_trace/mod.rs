@@ -4,19 +4,18 @@
 //! quantiles these formulas ask for, may be as many as there are rows.
 //!
 //! Sampled addresses come at random, so a table of all of them would miss the cache with every row. Rows are
-//! therefore dealt out to shards by page and worked off shard by shard; a shard fits the cache.
+//! therefore dealt out to shards by page and wait there; a shard that is full is worked off, and fits the cache.
 
 mod addresses;
 mod regions;
 mod row;
+mod shards;
 
-use dwell_events::PAGE_SHIFT;
-
-use self::addresses::{AddressCounts, AddressShard};
 use self::regions::Regions;
-use self::row::{Pass, Row};
+use self::row::{Kind, Pass, Row};
+use self::shards::AddressShards;
 use crate::exact::ExactCounts;
-use crate::reader::Access;
+use crate::reader::AddressAccess;
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{RegionTypeName, RegionTypeNames};
 
@@ -40,91 +39,72 @@ pub(crate) struct RegionHistory {
     pub(crate) strides_bytes: ExactCounts,
 }
 
-/// Shards of addresses. A power of two; each has a cache line that is being filled, so not many more.
-const SHARDS: usize = 64;
-
-/// Rows that wait before all shards are worked off: so many that a shard, once in the cache, serves several rows for
-/// each of its addresses. They take 12 MiB.
-const WAITING_ROWS: usize = 1 << 19;
-
 /// Follows a trace by the definitions of mrm-trace.
+#[derive(Default)]
 pub(crate) struct MrmTraceGatherer {
-    index: RegionIndex,
+    /// A region has one type here, that of its first row, so the type is no part of the key.
+    region_index: RegionIndex,
     /// In the order of their places.
     region_ids: Vec<u64>,
     regions: Regions,
-    address_shards: Vec<AddressShard>,
-    waiting_rows: usize,
-    pass: Pass,
-    /// Intervals above 0, by type.
-    intervals_ns: Vec<ExactCounts>,
-}
-
-impl Default for MrmTraceGatherer {
-    fn default() -> Self {
-        Self {
-            index: RegionIndex::default(),
-            region_ids: Vec::new(),
-            regions: Regions::default(),
-            address_shards: (0..SHARDS).map(|_| AddressShard::default()).collect(),
-            waiting_rows: 0,
-            pass: Pass::default(),
-            intervals_ns: Vec::new(),
-        }
-    }
+    kind_index: RegionIndex,
+    /// In the order of their places.
+    kinds: Vec<Kind>,
+    /// Scratch: the places of the kinds of rows.
+    row_kinds: Vec<u32>,
+    addresses: AddressShards,
 }
 
 impl MrmTraceGatherer {
-    /// Reads what the next rows will need, and gives something that depends on it: these reads do not wait for each
-    /// other.
-    pub(crate) fn read_ahead(&self, accesses: &[Access]) -> u64 {
-        let places = accesses.iter().filter_map(|access| self.index.listed(access.region_id, 0));
-        places.fold(0, |sum, place| sum ^ self.regions.last_address(place))
+    /// Takes rows. If `is_in_order` is false, they have to be given to [`Self::follow`] afterwards, by time.
+    pub(crate) fn push(&mut self, accesses: impl Iterator<Item = AddressAccess> + Clone, is_in_order: bool) {
+        self.take(accesses, if is_in_order { Pass::CountAndFollow } else { Pass::Count });
     }
 
-    /// Takes a row. If `is_in_order` is false, the rows have to be given to [`Self::follow`] afterwards, by time.
-    pub(crate) fn push(&mut self, access: &Access, is_in_order: bool) {
-        self.deal(access, if is_in_order { Pass::CountAndFollow } else { Pass::Count });
+    /// Takes rows that were pushed out of order, now by time.
+    pub(crate) fn follow(&mut self, accesses: impl Iterator<Item = AddressAccess> + Clone) {
+        self.take(accesses, Pass::Follow);
     }
 
-    /// Takes a row that was pushed out of order, now that it is its turn.
-    pub(crate) fn follow(&mut self, access: &Access) {
-        self.deal(access, Pass::Follow);
-    }
-
-    fn deal(&mut self, access: &Access, pass: Pass) {
-        if self.waiting_rows == WAITING_ROWS || self.pass != pass {
-            self.drain();
-            self.pass = pass;
+    fn take(&mut self, accesses: impl Iterator<Item = AddressAccess> + Clone, pass: Pass) {
+        let mut kinds = std::mem::take(&mut self.row_kinds);
+        for access in accesses.clone() {
+            let kind = self.kind_place(&access);
+            self.regions.push(&Row::new(&access, self.kinds[kind]), pass);
+            kinds.push(kind as u32);
         }
-        self.waiting_rows += 1;
-        let place = self.region_place(access);
-        let row = Row::new(access, place as u32);
-        self.regions.push(&row, pass);
-        self.address_shards[address_shard(access.address)].waiting.push(row);
+        // In a loop of its own: the lines that are being filled in all shards want the first cache for themselves.
+        self.addresses.begin(pass, &self.kinds);
+        for (access, kind) in accesses.zip(kinds.drain(..)) {
+            self.addresses.push(&access, kind, &self.kinds);
+        }
+        self.row_kinds = kinds;
     }
 
-    fn region_place(&mut self, access: &Access) -> usize {
-        // A region has one type here, that of its first row, so the type is no part of the key.
-        match self.index.slot(access.region_id, 0) {
+    fn kind_place(&mut self, access: &AddressAccess) -> usize {
+        match self.kind_index.slot(access.region_id, access.region_type) {
             Slot::Known(place) => place,
             Slot::New(place) => {
-                self.region_ids.push(access.region_id);
+                let region = self.region_place(access.region_id) as u32;
+                self.kinds.push(Kind { region, region_type: access.region_type });
                 place
             }
         }
     }
 
-    fn drain(&mut self) {
-        self.waiting_rows = 0;
-        self.address_shards.iter_mut().for_each(|shard| shard.drain(self.pass, &mut self.intervals_ns));
+    fn region_place(&mut self, region_id: u64) -> usize {
+        match self.region_index.slot(region_id, 0) {
+            Slot::Known(place) => place,
+            Slot::New(place) => {
+                self.region_ids.push(region_id);
+                place
+            }
+        }
     }
 
     /// The regions by id, and the intervals of every type.
     pub(crate) fn finish(mut self, names: &RegionTypeNames) -> (Vec<RegionHistory>, Vec<ExactCounts>) {
-        self.drain();
-        let mut counts = vec![AddressCounts::default(); self.region_ids.len()];
-        self.address_shards.iter().for_each(|shard| shard.count(&mut counts));
+        let (counts, intervals_ns) = self.addresses.finish(&self.kinds, self.region_ids.len());
         let mut by_id: Vec<usize> = (0..counts.len()).collect();
         by_id.sort_unstable_by_key(|&place| self.region_ids[place]);
         let facts = |place: usize| {
@@ -145,14 +125,6 @@ impl MrmTraceGatherer {
                 strides_bytes,
             }
         };
-        (by_id.into_iter().map(facts).collect(), self.intervals_ns)
+        (by_id.into_iter().map(facts).collect(), intervals_ns)
     }
-}
-
-/// By page, so that the pages of a region can be counted shard by shard.
-fn address_shard(address: u64) -> usize {
-    // 2^64 divided by the golden ratio, odd; the upper bits of the product depend on all bits of the page.
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    const SHIFT: u32 = u64::BITS - SHARDS.trailing_zeros();
-    ((address >> PAGE_SHIFT).wrapping_mul(MULTIPLIER) >> SHIFT) as usize
 }

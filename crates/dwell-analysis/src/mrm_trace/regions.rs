@@ -77,12 +77,8 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Address of the row of a region that was followed last.
-    pub(super) fn last_address(&self, place: usize) -> u64 {
-        self.regions[place].before
-    }
-
     /// Takes a row of a known region or of the next new one.
+    #[inline]
     pub(super) fn push(&mut self, row: &Row, pass: Pass) {
         let place = row.region as usize;
         if place == self.regions.len() {
