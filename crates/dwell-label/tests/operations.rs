@@ -125,6 +125,19 @@ fn a_row_outside_its_tensor_is_left_out_and_counted() {
 }
 
 #[test]
+fn an_operation_without_values_is_not_computed() {
+    let mut graph = GraphBuilder::new(1);
+    let matrix = graph.leaf("output.weight", "f32", [4, 8], Memory::Weights);
+    let input = graph.leaf("none", "f32", [4, 0], Memory::Compute);
+    let factor = graph.leaf("output_norm.weight", "f32", [4, 1], Memory::Weights);
+    let normed = graph.op("MUL", "normed", [4, 0], &[input, factor]);
+    graph.op("MUL_MAT", "result_output", [8, 0], &[matrix, normed]);
+    let (accesses, labelled) = label(&graph.build(), Vec::new());
+    assert_eq!(accesses, []);
+    assert_eq!(counted(&labelled, "generic_op_rule"), None);
+}
+
+#[test]
 fn sorting_reads_its_result_after_it_was_stored() {
     let mut graph = GraphBuilder::new(1);
     let input = graph.leaf("probabilities", "f32", [8, 3], Memory::Compute);

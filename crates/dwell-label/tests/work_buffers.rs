@@ -7,7 +7,7 @@ use dwell_events::RegionType;
 use dwell_events::schema::trace::TraceColumns;
 use dwell_label::{Labelled, Labeller, Output};
 use dwell_records::testing::{GraphBuilder, Memory, RecordBuilder};
-use dwell_records::{CaptureForm, Graph, Step, ValueType, VisibleCells, WorkBuffer};
+use dwell_records::{CaptureForm, Graph, Step, TensorShape, ValueType, VisibleCells, WorkBuffer};
 
 const BASE: u64 = 0x7000_0000;
 
@@ -64,6 +64,14 @@ fn an_input_is_stored_and_loaded_in_the_type_that_is_multiplied() {
 fn an_input_that_has_the_type_is_not_converted() {
     assert_eq!(label(&product("f32", "f32"), Vec::new(), 4096, 2).0, []);
     assert_eq!(label(&product("f16", "f16"), Vec::new(), 4096, 2).0, []);
+}
+
+#[test]
+fn a_product_without_values_converts_nothing() {
+    let mut graph = product("f16", "f32");
+    let is_of_product = |tensor: &&mut TensorShape| ["input", "product"].contains(&&*tensor.name);
+    graph.tensors.iter_mut().filter(is_of_product).for_each(|tensor| tensor.ne[1] = 0);
+    assert_eq!(label(&graph, Vec::new(), 4096, 2).0, []);
 }
 
 #[test]

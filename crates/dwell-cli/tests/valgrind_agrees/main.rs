@@ -124,6 +124,12 @@ fn products_in_tiles() {
 }
 
 #[test]
+fn a_prompt_in_parts_of_which_only_the_last_gives_a_token() {
+    let arguments = ["--prompt", "abcdefghij", "--max-tokens", "3", "--micro-batch-size", "4"];
+    check("a_prompt_in_parts_of_which_only_the_last_gives_a_token", tiny(WeightType::F16), &arguments);
+}
+
+#[test]
 fn q4_1_weights() {
     check("q4_1_weights", wide_rows(WeightType::Q4_1), &SHORT);
 }

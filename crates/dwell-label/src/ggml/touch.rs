@@ -128,6 +128,9 @@ const WHOLE_OPS: [&str; 36] = [
 /// The rule of a unit.
 pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
     let node = &graph.tensors[unit.node as usize];
+    if has_no_values(node) {
+        return Touch { loads: Vec::new(), stores: Vec::new(), reloads: Vec::new(), is_assumed: false };
+    }
     if unit.fused != NONE {
         return fused_norm(graph, unit, node);
     }
@@ -191,6 +194,12 @@ pub fn touch(graph: &Graph, unit: &Unit) -> Touch {
         }
     }
     Touch { loads, stores, reloads, is_assumed }
+}
+
+/// Whether there is nothing to compute: ggml passes such nodes over. The last layers of a prompt have them in all of its parts
+/// but the last, for no token is chosen after those.
+pub fn has_no_values(node: &TensorShape) -> bool {
+    node.ne.contains(&0)
 }
 
 /// A norm and the product after it in one pass: the norm's result is never written.

@@ -11,7 +11,7 @@ use dwell_records::{Graph, NONE, TensorShape, Unit};
 
 use super::expand::Captured;
 use super::ranges::{ByteRange, RANGES_MAX, join};
-use super::touch::HINT_HADAMARD;
+use super::touch::{HINT_HADAMARD, has_no_values};
 
 /// Cells from which attention of one token is split among threads.
 const SPLIT_CELLS_MIN: i64 = 512;
@@ -53,6 +53,7 @@ pub struct PartialSums {
 pub fn work(graph: &Graph, unit: &Unit, capture_of: &HashMap<u32, usize>) -> Option<Work> {
     let node = &graph.tensors[unit.node as usize];
     match graph.op_name(node) {
+        _ if has_no_values(node) => None,
         "MUL_MAT" if node.op_params[1] == HINT_HADAMARD => None,
         "MUL_MAT" | "MUL_MAT_ID" => converted(graph, node),
         "FLASH_ATTN_EXT" => partial_sums(graph, node, capture_of).map(Work::PartialSums),

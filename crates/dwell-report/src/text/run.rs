@@ -165,10 +165,10 @@ pub fn region_table(regions: &[RegionSummary], window_s: f64, definitions: &str)
         ]);
     }
     let mut text = table(&lines);
-    text.push_str(&format!(
-        "observed over {}, definitions of {definitions}, each byte once per access",
-        seconds(window_s)
-    ));
+    text.push_str(&format!("observed over {}, definitions of {definitions}", seconds(window_s)));
+    if regions.iter().any(|region| region.bytes_read.is_some()) {
+        text.push_str(", each byte once per access");
+    }
     if regions.iter().any(|region| region.is_window_limited) {
         text.push_str("; * a longer run could rate it higher");
     }
