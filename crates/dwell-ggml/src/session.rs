@@ -22,8 +22,8 @@ struct Session {
     times_ns: Vec<u64>,
     captured: Vec<u8>,
     capture_ends: Vec<usize>,
-    /// The work buffer of the latest part of the graph that ggml's processor backend computed.
-    work: Option<WorkBuffer>,
+    /// The work buffers of the parts of the graph that ggml's processor backend computed.
+    work: Vec<WorkBuffer>,
     payload: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ thread_local! {
             times_ns: Vec::new(),
             captured: Vec::new(),
             capture_ends: Vec::new(),
-            work: None,
+            work: Vec::new(),
             payload: Vec::new(),
         })
     };
@@ -123,8 +123,13 @@ pub unsafe fn computes_with(plan: *const ComputePlan) {
         return;
     }
     let threads = u32::try_from(plan.n_threads).unwrap_or(0);
-    let work = WorkBuffer { address: plan.work_data as u64, size_bytes: plan.work_size as u64, threads };
-    SESSION.with_borrow_mut(|session| session.work = session.plan.is_some().then_some(work));
+    SESSION.with_borrow_mut(|session| {
+        if session.plan.is_some() {
+            let (address, size_bytes) = (plan.work_data as u64, plan.work_size as u64);
+            let first_unit = PEN.with(|pen| session.units_before(pen.next.get()) as u32);
+            session.add_work(WorkBuffer { first_unit, address, size_bytes, threads });
+        }
+    });
 }
 
 /// Number of this thread, as the kernel counts them.
@@ -139,7 +144,7 @@ impl Session {
         self.times_ns.clear();
         self.captured.clear();
         self.capture_ends.clear();
-        self.work = None;
+        self.work.clear();
         for reader in &plan.before {
             // SAFETY: the graph is alive and its inputs are set, as the caller of `begin_graph` promised.
             unsafe { reader.append_to(&mut self.captured) };
@@ -181,14 +186,30 @@ impl Session {
         self.aim_capture(pen);
     }
 
+    /// A part of the graph is computed with this buffer. Parts that share one need as much as the most demanding of them; what
+    /// the program computed in between, with a buffer of its own, is no part.
+    fn add_work(&mut self, work: WorkBuffer) {
+        self.work.pop_if(|last| last.first_unit == work.first_unit);
+        match self.work.last_mut() {
+            Some(last) if (last.address, last.threads) == (work.address, work.threads) => {
+                last.size_bytes = last.size_bytes.max(work.size_bytes);
+            }
+            _ => self.work.push(work),
+        }
+    }
+
+    /// Units whose ticks stand before a place.
+    fn units_before(&self, place: *mut u64) -> usize {
+        (place as usize - self.ticks.as_ptr() as usize) / size_of::<u64>()
+    }
+
     /// Ends the writing of ticks and says how many calls there were.
     fn lift_pen(&mut self) -> usize {
         PEN.with(|pen| {
             let next = pen.next.replace(std::ptr::null_mut());
             pen.end.set(std::ptr::null_mut());
             pen.capture_at.set(std::ptr::null_mut());
-            let written = (next as usize - self.ticks.as_ptr() as usize) / size_of::<u64>();
-            written + pen.extra_calls.replace(0)
+            self.units_before(next) + pen.extra_calls.replace(0)
         })
     }
 
@@ -213,8 +234,25 @@ impl Session {
             times_ns: &self.times_ns,
             captured: &self.captured,
             capture_ends: &self.capture_ends,
-            work: self.work,
+            work: &self.work,
         };
         Step::encode_into(&mut self.payload, &parts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_graph_share_a_buffer_and_what_was_computed_in_between_is_no_part() {
+        let work = |first_unit, address, size_bytes| WorkBuffer { first_unit, address, size_bytes, threads: 2 };
+        SESSION.with_borrow_mut(|session| {
+            // Two parts, a graph of the program's own between them, and a part for which the buffer had to grow.
+            let parts = [work(0, 16, 100), work(3, 16, 400), work(5, 900, 50), work(5, 16, 200), work(7, 32, 800)];
+            parts.into_iter().for_each(|part| session.add_work(part));
+            assert_eq!(session.work, [work(0, 16, 400), work(7, 32, 800)]);
+            session.work.clear();
+        });
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn move_transfer(process: u8, transferred: &mut Transferred) {
     transferred.tensor_address = address_in_run(process, transferred.tensor_address);
 }
 
-/// Moves a work buffer.
-pub(crate) fn move_work(process: u8, work: &mut WorkBuffer) {
-    work.address = address_in_run(process, work.address);
+/// A work buffer, moved.
+pub(crate) fn moved_work(process: u8, work: WorkBuffer) -> WorkBuffer {
+    WorkBuffer { address: address_in_run(process, work.address), ..work }
 }

@@ -35,7 +35,7 @@ fn label_with_blocks(graph: &Graph, captures: Vec<Vec<u8>>) -> (Vec<Access>, Lab
         nodes_done: graph.units.len() as u32,
         times_ns: vec![30; graph.units.len()],
         captures,
-        work: None,
+        work: Vec::new(),
     };
     let records = hello().graph(10, graph).step(30, &step);
     let (mut labeller, mut out) = (Labeller::new(&[]), Output::new("run"));
@@ -328,7 +328,7 @@ fn steps(graphs: &[Graph], computations: &[(usize, Option<i64>)]) -> Vec<u32> {
             nodes_done: graphs[graph].units.len() as u32,
             times_ns: vec![at + 5; graphs[graph].units.len()],
             captures,
-            work: None,
+            work: Vec::new(),
         };
         records = records.step(at + 5, &step);
     }

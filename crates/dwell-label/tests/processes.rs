@@ -31,7 +31,7 @@ fn step() -> Vec<u8> {
         nodes_done: 1,
         times_ns: vec![15],
         captures: Vec::new(),
-        work: None,
+        work: Vec::new(),
     };
     step.encode()
 }

@@ -56,7 +56,7 @@ fn step(begin_ns: u64, tokens: &[(i64, i64)], outputs: &[i64]) -> Step {
         nodes_done: 4,
         times_ns: (begin_ns + 1..=begin_ns + 4).collect(),
         captures: vec![column(|_| 7), column(|token| token.0), column(|token| token.1), IndexRuns::encode(outputs)],
-        work: None,
+        work: Vec::new(),
     }
 }
 

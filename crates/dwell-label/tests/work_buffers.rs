@@ -11,8 +11,16 @@ use dwell_records::{CaptureForm, Graph, Step, TensorShape, ValueType, VisibleCel
 
 const BASE: u64 = 0x7000_0000;
 
-/// Labels one computation of a graph with a work buffer, and gives the accesses to that: load or store, first byte, bytes.
-fn label(graph: &Graph, captures: Vec<Vec<u8>>, size_bytes: u64, threads: u32) -> (Vec<(OpType, u64, u64)>, Labelled) {
+/// Load or store, first byte, bytes.
+type Access = (OpType, u64, u64);
+
+/// Labels one computation of a graph with a work buffer, and gives the accesses to that.
+fn label(graph: &Graph, captures: Vec<Vec<u8>>, size_bytes: u64, threads: u32) -> (Vec<Access>, Labelled) {
+    label_with(graph, captures, vec![WorkBuffer { first_unit: 0, address: BASE, size_bytes, threads }])
+}
+
+/// The same with several.
+fn label_with(graph: &Graph, captures: Vec<Vec<u8>>, work: Vec<WorkBuffer>) -> (Vec<Access>, Labelled) {
     let step = Step {
         graph: graph.id,
         thread: 1,
@@ -22,7 +30,7 @@ fn label(graph: &Graph, captures: Vec<Vec<u8>>, size_bytes: u64, threads: u32) -
         nodes_done: graph.units.len() as u32,
         times_ns: vec![30; graph.units.len()],
         captures,
-        work: Some(WorkBuffer { address: BASE, size_bytes, threads }),
+        work,
     };
     let records = RecordBuilder::new().hello(1).graph(10, graph).step(30, &step);
     let (mut labeller, mut out) = (Labeller::new(&[]), Output::new("run"));
@@ -130,4 +138,16 @@ fn a_thread_without_cells_stores_that_it_has_no_sum() {
     assert_eq!(accesses[1], (Store, first + 301 * sum, head));
     let loads: Vec<_> = accesses.iter().filter(|access| access.0 == Load).collect();
     assert_eq!(loads, [&(Load, first, 300 * sum), &(Load, first + 400 * sum, 300 * sum)]);
+}
+
+#[test]
+fn a_graph_that_is_computed_in_parts_has_the_buffer_of_each() {
+    let mut graph = GraphBuilder::new(1);
+    let matrix = graph.leaf("blk.0.ffn_up.weight", "f16", [256, 4], Memory::Weights);
+    let input = graph.leaf("input", "f32", [256, 1], Memory::Compute);
+    graph.op("MUL_MAT", "first", [4, 1], &[matrix, input]);
+    graph.op("MUL_MAT", "second", [4, 1], &[matrix, input]);
+    let at = |first_unit: u32, address: u64| WorkBuffer { first_unit, address, size_bytes: 4096, threads: 2 };
+    let (accesses, _) = label_with(&graph.build(), Vec::new(), vec![at(0, BASE), at(1, BASE + 8192)]);
+    assert_eq!(accesses, [(Store, 0, 512), (Load, 0, 512), (Store, 8192, 512), (Load, 8192, 512)]);
 }

@@ -42,7 +42,7 @@ pub use transfer::{Transfer, Transferred};
 pub use weight::{Placement, WeightPlaced};
 
 /// Version of the payloads, sent in [`Hello`]. From version 2 on a recorder tells of [`Transferred`] bytes, from version 3 on
-/// of the [`WorkBuffer`] of a step.
+/// of the [`WorkBuffer`]s of a step.
 pub const WIRE_VERSION: u16 = 3;
 
 /// Versions that can be read.

@@ -23,14 +23,16 @@ pub struct Step {
     pub times_ns: Vec<u64>,
     /// Values of the captured operands, in the order of [`crate::Graph::captures`]; empty for one that was not reached.
     pub captures: Vec<Vec<u8>>,
-    /// The work buffer that its kernels had. Not known from recorders of version 2 and before, nor if ggml's processor
-    /// backend computed nothing of it.
-    pub work: Option<WorkBuffer>,
+    /// The work buffers that its kernels had, in order of the units. There are none from recorders of version 2 and before,
+    /// nor if ggml's processor backend computed nothing of it.
+    pub work: Vec<WorkBuffer>,
 }
 
 /// Memory that a backend lends to the kernels of a graph, outside of any tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkBuffer {
+    /// First unit whose kernel had it. A graph may be computed in parts, with another buffer for each.
+    pub first_unit: u32,
     /// First byte.
     pub address: u64,
     /// Bytes that the kernels may use.
@@ -40,8 +42,15 @@ pub struct WorkBuffer {
 }
 
 impl WorkBuffer {
+    fn encode_into(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.first_unit);
+        out.put_u64(self.address);
+        out.put_u64(self.size_bytes);
+        out.put_u32(self.threads);
+    }
+
     fn decode(take: &mut Take<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { address: take.u64()?, size_bytes: take.u64()?, threads: take.u32()? })
+        Ok(Self { first_unit: take.u32()?, address: take.u64()?, size_bytes: take.u64()?, threads: take.u32()? })
     }
 }
 
@@ -62,11 +71,7 @@ impl Step {
             out.extend_from_slice(&step.captured[begin..end]);
             begin = end;
         }
-        if let Some(work) = step.work {
-            out.put_u64(work.address);
-            out.put_u64(work.size_bytes);
-            out.put_u32(work.threads);
-        }
+        put_list(out, step.work, |out, work| work.encode_into(out));
     }
 
     /// The payload.
@@ -88,7 +93,7 @@ impl Step {
             times_ns: &self.times_ns,
             captured: &captured,
             capture_ends: &capture_ends,
-            work: self.work,
+            work: &self.work,
         };
         Self::encode_into(&mut out, &parts);
         out
@@ -115,10 +120,10 @@ impl Step {
                 let length = take.u32()? as usize;
                 Ok(take.bytes(length)?.to_vec())
             })?,
-            work: None,
+            work: Vec::new(),
         };
         if !take.is_empty() {
-            step.work = Some(WorkBuffer::decode(&mut take)?);
+            step.work = take.list(24, WorkBuffer::decode)?;
         }
         if take.is_empty() { Ok(step) } else { Err(DecodeError::Long) }
     }
@@ -138,7 +143,7 @@ pub struct StepParts<'a> {
     pub captured: &'a [u8],
     /// Where each of them ends.
     pub capture_ends: &'a [usize],
-    pub work: Option<WorkBuffer>,
+    pub work: &'a [WorkBuffer],
 }
 
 /// Captured integers.

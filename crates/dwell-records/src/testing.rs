@@ -221,7 +221,7 @@ impl SmallModel {
             nodes_done: self.graph.units.len() as u32,
             times_ns: (ns.end - 4..=ns.end).collect(),
             captures: indices.into_iter().chain([visible.encode()]).collect(),
-            work: None,
+            work: Vec::new(),
         }
     }
 }

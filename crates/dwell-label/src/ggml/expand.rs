@@ -60,8 +60,9 @@ struct Touched {
     cells: Vec<Range<u32>>,
 }
 
-/// The work buffer of a step, as memory that its units touch.
+/// A work buffer of a step, as memory that units touch.
 pub struct WorkMemory {
+    first_unit: usize,
     operand: CompiledOperand,
     threads: u32,
 }
@@ -76,7 +77,7 @@ pub struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Declares the work buffer of the step.
+    /// Declares a work buffer of the step.
     pub fn work_memory(&mut self, work: WorkBuffer) -> WorkMemory {
         let (address, size_bytes) = (work.address, work.size_bytes);
         let place =
@@ -87,13 +88,13 @@ impl Expansion<'_> {
             kv: None,
             bytes: Bytes::Fixed { ranges: Vec::new(), cells: Vec::new() },
         };
-        WorkMemory { operand, threads: work.threads }
+        WorkMemory { first_unit: work.first_unit as usize, operand, threads: work.threads }
     }
 
     /// Writes all rows of a step: unit after unit, loads before stores.
-    pub fn run(&mut self, graph: &CompiledGraph, step: &Step, captures: &[Captured], memory: Option<&WorkMemory>) {
+    pub fn run(&mut self, graph: &CompiledGraph, step: &Step, captures: &[Captured], memories: &[WorkMemory]) {
         let is_timed = step.times_ns.len() == graph.stamps;
-        for unit in &graph.units {
+        for (index, unit) in graph.units.iter().enumerate() {
             let time_ns = if is_timed { step.times_ns.get(unit.stamp).copied() } else { None };
             let time_ns = time_ns.unwrap_or(step.end_ns);
             let symbol = &graph.op_names[usize::from(unit.op)];
@@ -105,6 +106,7 @@ impl Expansion<'_> {
             } else {
                 self.loads(&unit.loads, symbol, captures, time_ns, step.thread);
             }
+            let memory = memories.iter().rfind(|memory| memory.first_unit <= index);
             if let (Some(work), Some(memory)) = (&unit.work, memory) {
                 self.work(work, memory, symbol, captures, time_ns, step.thread);
             }

@@ -30,12 +30,12 @@ use dwell_records::{Graph, Placement, Step, WeightPlaced};
 
 use crate::Labelling;
 use crate::loss_count::LossCount;
-use crate::moved::{move_graph, move_weight, move_work};
+use crate::moved::{move_graph, move_weight, moved_work};
 use crate::output::Output;
 use crate::regions::{RegionPlace, Regions};
 use crate::timeline::{Inputs, Moment};
 use compiled::{CompiledGraph, compile};
-use expand::{Expansion, decode_captures};
+use expand::{Expansion, WorkMemory, decode_captures};
 use kv::KvCaches;
 
 /// Name of the collector in the `source` column.
@@ -220,11 +220,9 @@ impl GraphLabeller {
         if tells_transfers {
             expansion.inputs(graph, step);
         }
-        let work = step.work.map(|mut work| {
-            move_work(process, &mut work);
-            expansion.work_memory(work)
-        });
-        expansion.run(graph, step, &captures, work.as_ref());
+        let work: Vec<WorkMemory> =
+            step.work.iter().map(|&work| expansion.work_memory(moved_work(process, work))).collect();
+        expansion.run(graph, step, &captures, &work);
         labelling.timeline.computed(process, computation.step, self.kv.live_bytes());
         true
     }
@@ -367,9 +365,9 @@ fn count_unseen(loss: &mut LossCount, graph: &CompiledGraph, step: &Step, tells_
             loss.add(LossKind::LogitsReadBack, 1, Some(graph.result_bytes), || "logits read after a graph".into());
         }
     }
-    let unseen = match step.work {
-        Some(_) => "tables and tiles that kernels keep per thread",
-        None => "scratch of the kernels, size not known to the graph",
+    let unseen = match step.work[..] {
+        [] => "scratch of the kernels, size not known to the graph",
+        _ => "tables and tiles that kernels keep per thread",
     };
     loss.add(LossKind::WorkBuffer, 1, None, || unseen.into());
 }
