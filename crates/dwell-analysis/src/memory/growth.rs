@@ -43,6 +43,9 @@ pub struct Growth {
     pub block_bytes: Option<f64>,
     /// Tokens from one block to the next.
     pub block_tokens: Option<f64>,
+    /// Bytes per token over the later half of the samples; none with too few of them.
+    #[serde(default)]
+    pub late_bytes_per_token: Option<f64>,
 }
 
 /// Fewer samples say nothing of growth.
@@ -79,6 +82,7 @@ pub(super) fn growth_of_points(kind: MemoryKind, points: &[Point]) -> Option<Gro
         shape: GrowthShape::Steady,
         block_bytes: None,
         block_tokens: None,
+        late_bytes_per_token: robust_line(&points[points.len() / 2..]).map(|line| line.slope),
     };
     Some(in_blocks(&without_spikes(points), steady).unwrap_or(steady))
 }

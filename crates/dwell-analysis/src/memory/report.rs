@@ -93,7 +93,8 @@ impl MemoryReport {
         let over_tokens = growth(kind, memory, &generated);
         let over_positions = growth(kind, memory, &positions);
         let theory = inputs.theory.map(|theory| theory.bytes_per_token);
-        let judged = over_tokens.as_ref().or(over_positions.as_ref());
+        // Tokens of prompts that come between those of answers take their part of the cache too.
+        let judged = over_positions.as_ref().or(over_tokens.as_ref());
         let verdict = Verdict::of(judged, theory, presence(inputs, memory));
         let kv = KvFigures::of(inputs, judged, &verdict);
         let totals = totals(inputs);
@@ -141,6 +142,8 @@ fn positions(inputs: &MemoryInputs<'_>) -> Counts {
 fn presence(inputs: &MemoryInputs<'_>, memory: &Series) -> KvPresence {
     let copied = inputs.buffers.iter().filter(|buffer| buffer.kind == BufferKind::Weights && !buffer.is_mapped);
     let copied: u64 = copied.map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
+    let reported = inputs.buffers.iter().filter(|buffer| !buffer.is_mapped).map(|buffer| buffer.bytes);
+    let reported = reported.fold(0, u64::saturating_add);
     let held = inputs.tokens.span().and_then(|(first_ns, last_ns)| {
         let first_sample = memory.between(first_ns, last_ns).first().map(|&(_, bytes)| bytes);
         memory.at(first_ns).map(|value| value.bytes).or(first_sample)
@@ -150,6 +153,7 @@ fn presence(inputs: &MemoryInputs<'_>, memory: &Series) -> KvPresence {
     KvPresence {
         reported_bytes: reported_bytes(inputs.buffers, BufferKind::KvCache),
         fitting_bytes: cache.filter(fits),
+        unreported_bytes: held.unwrap_or(0).saturating_sub(reported),
     }
 }
 

@@ -1,8 +1,9 @@
 use dwell_analysis::Basis;
 use dwell_analysis::memory::{MemoryInputs, MemoryPart, MemoryReport, Verdict, VerdictKind};
+use dwell_events::RequestSpan;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::tokens::TokenRow;
-use dwell_events::server::{BufferKind, ReportedBuffer};
+use dwell_events::server::{BufferKind, ReportedBuffer, RequestTimings};
 
 use crate::lab::{BEGIN_NS, Lab, MIB, MS, TOKEN_NS, assert_near, noise, theory, times_of, token};
 
@@ -32,6 +33,59 @@ fn a_leak_beside_the_cache_is_named_with_its_size() {
     let found = verdict(1.1 * PER_TOKEN as f64, 4_096);
     assert_eq!(found.kind, VerdictKind::UnexplainedGrowth);
     assert_near(found.beyond_theory_bytes_per_token.unwrap(), 0.1 * PER_TOKEN as f64, 0.01);
+}
+
+#[test]
+fn a_large_program_that_settles_is_no_leak() {
+    // 2 KiB per token beyond a small cache: a leak in 100 MiB, and a thousandth of 2 GiB that interpreters take once.
+    let report = |base: f64, buffers: &[ReportedBuffer]| {
+        let lab = Lab::new(600, 25 * MS, move |tokens| base + 3_072.0 * tokens);
+        let inputs = MemoryInputs { theory: Some(theory(1_024, 2_048)), ..lab.inputs() };
+        MemoryReport::of(&MemoryInputs { buffers, ..inputs }).verdict
+    };
+    assert_eq!(report(BASE, &[]).kind, VerdictKind::UnexplainedGrowth);
+    let settling = report(2048.0 * MIB as f64, &[]);
+    assert_eq!(settling.kind, VerdictKind::BelowResolution, "{settling:?}");
+    let pool = [kv_buffer(1024 * MIB)];
+    let preallocated = report(3072.0 * MIB as f64, &pool);
+    assert_eq!(preallocated.kind, VerdictKind::Preallocated, "{preallocated:?}");
+    assert!(preallocated.sentence.ends_with("the KV cache is preallocated, and something else grew"));
+    assert_eq!(
+        report(1100.0 * MIB as f64, &pool).kind,
+        VerdictKind::UnexplainedGrowth,
+        "the pool is no room to settle in"
+    );
+}
+
+#[test]
+fn growth_that_ends_is_no_leak() {
+    // 6 MiB more, most of them with the first tokens.
+    let settles = |tokens: f64| 2e9 + 6.0 * MIB as f64 * (1.0 - (-tokens / 150.0).exp());
+    let lab = Lab::new(600, 25 * MS, settles);
+    let inputs = MemoryInputs { theory: Some(theory(1_024, 2_048)), ..lab.inputs() };
+    let verdict = MemoryReport::of(&inputs).verdict;
+    assert_eq!(verdict.kind, VerdictKind::BelowResolution, "{verdict:?}");
+    let pool = [kv_buffer(1024 * MIB)];
+    assert_eq!(MemoryReport::of(&MemoryInputs { buffers: &pool, ..inputs }).verdict.kind, VerdictKind::Preallocated);
+    let lasting = Lab::new(600, 25 * MS, |tokens| 2e9 + 10_000.0 * tokens);
+    let inputs = MemoryInputs { buffers: &pool, theory: Some(theory(1_024, 2_048)), ..lasting.inputs() };
+    assert_eq!(MemoryReport::of(&inputs).verdict.kind, VerdictKind::UnexplainedGrowth);
+}
+
+#[test]
+fn tokens_of_prompts_between_answers_are_no_leak() {
+    // Every 100th token is the first of an answer, before which a prompt of 100 tokens was computed.
+    let memory = |tokens: f64| BASE + PER_TOKEN as f64 * (tokens + 100.0 * (tokens / 100.0).floor());
+    let lab = Lab::new(600, 25 * MS, memory);
+    let request = |number: u64| RequestSpan {
+        first_token_ns: Some(BEGIN_NS + 100 * number * TOKEN_NS),
+        timings: RequestTimings { prompt_tokens: Some(100), ..RequestTimings::default() },
+        ..RequestSpan::default()
+    };
+    let requests: Vec<RequestSpan> = (0..6).map(request).collect();
+    let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 4_096)), requests: &requests, ..lab.inputs() };
+    let verdict = MemoryReport::of(&inputs).verdict;
+    assert_eq!(verdict.kind, VerdictKind::KvGrowthExplained, "{verdict:?}");
 }
 
 #[test]
