@@ -25,7 +25,8 @@ pub(crate) fn run_metadata(
 ) -> RunMetadata {
     let Built { record, facts, labelled, samples, .. } = built;
     let (request, outcome) = (&record.request, &labelled.outcome);
-    let generation = outcome.finished.map(|finished| generation(finished, labelled));
+    let seen = built.memory.timings.client;
+    let generation = outcome.finished.map(|finished| generation(finished, labelled).or_as_seen(&seen));
     let telemetry = Telemetry { baseline: record.baseline.clone(), sensors: facts.sensors.clone() };
     let untraced = request.untraced.as_ref();
     let peak = outcome.peak_rss_bytes;

@@ -11,11 +11,13 @@ pub fn speed_line(generation: &Generation) -> String {
         0 => String::new(),
         tokens => format!(" ({} reused from the cache)", count(tokens)),
     };
+    let is_seen = generation.decode_ns == 0 && generation.decode_tokens_per_s.is_some();
     format!(
-        "prompt {} tokens{reused} at {}, generated {} tokens at {}",
+        "prompt {} tokens{reused} at {}, generated {} tokens at {}{}",
         count(generation.prompt_tokens),
         rate(generation.prompt_tokens_per_s),
         count(generation.generated_tokens),
         rate(generation.decode_tokens_per_s),
+        if is_seen { ", as the client saw it" } else { "" },
     )
 }
