@@ -1,21 +1,26 @@
 //! The `kv_events` collector: what vLLM and SGLang publish about the blocks of their KV cache.
 
+use std::collections::HashMap;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
+use dwell_events::engine::EngineEvent;
 use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
 use dwell_events::server::KvEventsOptions;
 use dwell_events::{Basis, CollectorName};
 use dwell_kv_events::{
-    KV_EVENTS_STREAM, KvEventsRecorder, SubscribeOptions, TokenPolicy, TrackOptions, build_kv_blocks, losses,
+    CachedPrompt, KV_EVENTS_STREAM, KvEventsRecorder, SubscribeOptions, TokenPolicy, TrackOptions, build_kv_blocks,
+    losses,
 };
 use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
+use dwell_records::Kind;
 use dwell_store::{RunDir, StoreError, TableWriter};
 use serde_json::{Value, json};
 
 use crate::{
-    BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Target, Wanted, Watching, read_settings,
+    BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, MergedRecords, Target, Wanted, Watching,
+    read_settings,
 };
 
 const NAME: CollectorName = CollectorName::KV_EVENTS;
@@ -59,12 +64,13 @@ impl Collector for KvEvents {
     }
 
     /// Before the first request, because what is published without a listener is gone.
-    fn begin(&self, run: &RunDir, _: &RunRequest, settings: &Value) -> Result<Box<dyn Watching>, CollectError> {
+    fn begin(&self, run: &RunDir, request: &RunRequest, settings: &Value) -> Result<Box<dyn Watching>, CollectError> {
         let options: KvEventsOptions = read_settings(NAME, settings)?;
         let options = SubscribeOptions {
             endpoint: options.endpoint,
             replay_endpoint: options.replay_endpoint,
             topic: options.topic,
+            awaits_server: request.job.server.url.is_none(),
             ..SubscribeOptions::default()
         };
         let recorder =
@@ -80,7 +86,8 @@ impl Collector for KvEvents {
         let options = read_settings(NAME, settings).unwrap_or_default();
         let compression = record.request.build.compression;
         let mut table = TableWriter::create_with(run.path(), Table::KvBlockLifecycle, compression)?;
-        let report = build_kv_blocks(&stream, &track_options(record, &options)?, &mut table)?;
+        let told = ServerWords::read(run)?;
+        let report = build_kv_blocks(&stream, &track_options(record, &options, &told)?, told.prompts, &mut table)?;
         table.finish()?;
         let (rows, basis) = (report.rows, Basis::Reported);
         collected.tables.push(BuiltTable { table: Table::KvBlockLifecycle, rows, basis, source: NAME });
@@ -90,13 +97,57 @@ impl Collector for KvEvents {
     }
 }
 
-fn track_options(record: &RunRecord, options: &KvEventsOptions) -> Result<TrackOptions, StoreError> {
+/// What the server said to the driver that bears on its blocks.
+#[derive(Default)]
+struct ServerWords {
+    kv_bytes_per_token: Option<u64>,
+    /// Prompts of which it said how much it found.
+    prompts: Vec<CachedPrompt>,
+    /// Those of requests that have not ended.
+    open: HashMap<u32, CachedPrompt>,
+}
+
+impl ServerWords {
+    /// Reads the events of a run's engine.
+    fn read(run: &RunDir) -> Result<Self, StoreError> {
+        let (mut told, mut records) = (Self::default(), MergedRecords::open(run, 0)?);
+        while let Some((_, frame)) = records.next_frame() {
+            if frame.kind == Kind::Engine as u16
+                && let Ok(event) = serde_json::from_slice(frame.payload)
+            {
+                told.hear(event, frame.time_ns);
+            }
+        }
+        Ok(told)
+    }
+
+    fn hear(&mut self, event: EngineEvent, time_ns: u64) {
+        match event {
+            EngineEvent::Serving { server } => self.kv_bytes_per_token = server.kv_bytes_per_token,
+            EngineEvent::PromptTokens { request, ids } => {
+                let token_ids = ids.into_iter().map(i64::from).collect();
+                self.open.insert(request, CachedPrompt { time_ns, token_ids, cached_tokens: 0 });
+            }
+            EngineEvent::RequestEnds { request, timings, .. } => {
+                let known = self.open.remove(&request).zip(timings.cached_tokens);
+                self.prompts.extend(known.map(|(prompt, cached_tokens)| CachedPrompt { cached_tokens, ..prompt }));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn track_options(
+    record: &RunRecord,
+    options: &KvEventsOptions,
+    told: &ServerWords,
+) -> Result<TrackOptions, StoreError> {
     let no_salt = |error| StoreError::from_io("making a salt for token ids", Path::new("/dev/urandom"), error);
     let tokens = match options.keeps_token_ids {
         true => TokenPolicy::Keep,
         false => TokenPolicy::hash_with_random_salt().map_err(no_salt)?,
     };
-    let kv_bytes_per_token = record.request.job.server.kv_bytes_per_token;
+    let kv_bytes_per_token = told.kv_bytes_per_token.or(record.request.job.server.kv_bytes_per_token);
     Ok(TrackOptions { clock: record.clock, kv_bytes_per_token, tokens })
 }
 

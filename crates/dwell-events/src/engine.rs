@@ -423,6 +423,13 @@ pub enum EngineEvent {
         /// Sequence that it continues.
         sequence: i32,
     },
+    /// The server says which tokens the prompt of a request has.
+    PromptTokens {
+        /// Number of the request.
+        request: u32,
+        /// Ids in the vocabulary.
+        ids: Vec<i32>,
+    },
     /// A request was answered to its end.
     RequestEnds {
         /// Number of the request.

@@ -12,10 +12,13 @@ pub struct BlockCounts {
     pub events: u64,
     /// Lives that began.
     pub stored: u64,
-    /// Reports of reuse: a block stored again while it was there, or named as the parent of a block.
+    /// Uses of blocks that were there: by requests of which the server said what they found; without such requests, by
+    /// those that attach a block to one that has another attached already, or store a block again.
     pub reuses: u64,
     /// Lives with at least one of those.
     pub reused_blocks: u64,
+    /// Blocks that requests found and of which no store was seen.
+    pub unseen_reuses: u64,
     /// Lives that ended with a removal.
     pub removed: u64,
     /// Lives that ended when the cache was emptied.

@@ -6,6 +6,7 @@ use dwell_events::schema::kv_block_lifecycle::event_batch;
 use dwell_store::{StoreError, TableWriter};
 
 use crate::decode_batch;
+use crate::prefix::CachedPrompt;
 use crate::raw::{RawBatch, RawBatches, RawItem};
 use crate::tracker::{BlockTracker, TrackOptions};
 use dwell_events::kv_blocks::KvBlocksReport;
@@ -14,14 +15,15 @@ use dwell_events::kv_blocks::KvBlocksReport;
 const ROWS_PER_BATCH: usize = 32 * 1024;
 
 /// Makes the rows of a recorded stream; the caller finishes the table. What could not be read or is missing is counted
-/// in the report, from the stream alone.
+/// in the report, from the stream alone. `prompts` are those of requests of which the server said what they found.
 pub fn build_kv_blocks(
     raw: &Path,
     options: &TrackOptions,
+    prompts: Vec<CachedPrompt>,
     table: &mut TableWriter,
 ) -> Result<KvBlocksReport, StoreError> {
     let mut build = Build {
-        tracker: BlockTracker::new(options.clone()),
+        tracker: BlockTracker::with_prompts(options.clone(), prompts),
         report: KvBlocksReport::default(),
         publisher: None,
         next_sequence: 0,

@@ -10,6 +10,7 @@ use crate::event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
 use crate::lifetimes::Lifetimes;
 use crate::limits::LIVE_BLOCKS_MAX;
 use crate::places::{Place, PlaceIndex, Places};
+use crate::prefix::{CachedPrompt, Content, PrefixIndex};
 use crate::tokens::{KeptTokens, TokenPolicy};
 use dwell_events::kv_blocks::BlockCounts;
 
@@ -36,6 +37,10 @@ struct Life {
     parent: Option<BlockHash>,
     tokens: KeptTokens,
     lora: Option<Arc<str>>,
+    /// Whether another block was attached to it.
+    has_child: bool,
+    /// Where it stands in the index of prefixes.
+    content: Option<Content>,
 }
 
 /// Follows the blocks of one server: events in, rows out.
@@ -48,11 +53,36 @@ pub struct BlockTracker {
     next_block_id: u64,
     counts: BlockCounts,
     lifetimes: Lifetimes,
+    /// What requests say that they found; none where only events tell what was used again.
+    prefixes: Option<Prefixes>,
+}
+
+/// Prompts of known requests, and the blocks that they can find.
+struct Prefixes {
+    index: PrefixIndex,
+    /// In order of their times, the next one last.
+    coming: Vec<CachedPrompt>,
+    /// Prompts that came before any block was known.
+    early: Vec<CachedPrompt>,
+    /// Prompts that found more blocks in a place than were known at their time, with the number that was.
+    incomplete: Vec<(CachedPrompt, PlaceIndex, usize)>,
 }
 
 impl BlockTracker {
-    /// Begins with an empty cache.
+    /// Begins with an empty cache of a server of whose requests nothing is known.
     pub fn new(options: TrackOptions) -> Self {
+        Self::with_prompts(options, Vec::new())
+    }
+
+    /// Begins with an empty cache of a server that said of these requests what they found in it.
+    pub fn with_prompts(options: TrackOptions, mut prompts: Vec<CachedPrompt>) -> Self {
+        prompts.sort_by_key(|prompt| std::cmp::Reverse(prompt.time_ns));
+        let prefixes = (!prompts.is_empty()).then(|| Prefixes {
+            index: PrefixIndex::default(),
+            coming: prompts,
+            early: Vec::new(),
+            incomplete: Vec::new(),
+        });
         Self {
             options,
             places: Places::default(),
@@ -62,12 +92,14 @@ impl BlockTracker {
             next_block_id: 0,
             counts: BlockCounts::default(),
             lifetimes: Lifetimes::default(),
+            prefixes,
         }
     }
 
     /// Takes what happened in one step of the server.
     pub fn apply(&mut self, batch: &EventBatch) {
         let time_ns = monotonic_ns(&self.options.clock, batch.unix_ns);
+        self.find_prompts_until(time_ns);
         self.counts.events += batch.events.len() as u64;
         self.counts.unknown_events += batch.unknown_events;
         self.counts.unknown_fields += batch.unknown_fields;
@@ -98,6 +130,8 @@ impl BlockTracker {
 
     /// Ends what still lives. The rest of the rows, and what was counted.
     pub fn finish(mut self) -> (Vec<KvEventBlockRow>, BlockCounts) {
+        self.find_prompts_until(u64::MAX);
+        self.find_incomplete_prompts();
         self.counts.alive = self.live.len() as u64;
         for (_, place) in self.live.keys() {
             self.counts.media.entry(self.places.get(*place).medium_name().to_owned()).or_default().alive += 1;
@@ -112,7 +146,7 @@ impl BlockTracker {
         let place = self.places.index_of(rank, event.medium.as_deref(), event.group);
         let mut position = match &event.parent {
             None => (event.block_size > 0).then_some(0),
-            Some(parent) => self.use_parent(parent, place, time_ns),
+            Some(parent) => self.attach(parent, place, time_ns),
         };
         let mut parent = event.parent.as_ref();
         let size = event.block_size as usize;
@@ -120,28 +154,114 @@ impl BlockTracker {
             let tokens = event.token_ids.get(index * size..(index + 1) * size).filter(|tokens| !tokens.is_empty());
             position = match self.live.get_mut(&(hash.clone(), place)) {
                 Some(life) => {
-                    life.use_at(time_ns);
-                    self.counts.reuses += 1;
+                    // A request that is known and stores a block again has computed it again: it did not find it.
+                    if self.prefixes.is_none() {
+                        life.use_at(time_ns);
+                        self.counts.reuses += 1;
+                    }
                     life.end_position()
                 }
                 None => self.begin_life(hash, place, event, parent, position, tokens, time_ns),
             };
             parent = Some(hash);
         }
+        self.note_children(event, place);
     }
 
-    /// Counts the use of a block that others are attached to. The position behind it, if known.
-    fn use_parent(&mut self, parent: &BlockHash, place: PlaceIndex, time_ns: u64) -> Option<i32> {
-        match self.live.get_mut(&(parent.clone(), place)) {
-            Some(life) => {
+    /// Each block of an event is the parent of the next.
+    fn note_children(&mut self, event: &BlockStored, place: PlaceIndex) {
+        for hash in event.block_hashes.iter().rev().skip(1) {
+            if let Some(life) = self.live.get_mut(&(hash.clone(), place)) {
+                life.has_child = true;
+            }
+        }
+    }
+
+    /// Notes that blocks are attached to this one. The position behind it, if known.
+    ///
+    /// The first to do so may be the request that stored it and goes on. Whoever comes after that is another request, and
+    /// has found this block and all before it.
+    fn attach(&mut self, parent: &BlockHash, place: PlaceIndex, time_ns: u64) -> Option<i32> {
+        let Some(life) = self.live.get_mut(&(parent.clone(), place)) else {
+            self.counts.unknown_parents += 1;
+            return None;
+        };
+        let is_found = std::mem::replace(&mut life.has_child, true) && self.prefixes.is_none();
+        let end_position = life.end_position();
+        if is_found {
+            self.use_chain(parent.clone(), place, time_ns);
+        }
+        end_position
+    }
+
+    /// Counts the use of a block and of all blocks before it.
+    fn use_chain(&mut self, last: BlockHash, place: PlaceIndex, time_ns: u64) {
+        let mut next = Some(last);
+        while let Some(life) = next.and_then(|hash| self.live.get_mut(&(hash, place))) {
+            life.use_at(time_ns);
+            self.counts.reuses += 1;
+            next = life.parent.clone();
+        }
+    }
+
+    /// Counts what requests found whose first token came before this time.
+    fn find_prompts_until(&mut self, time_ns: u64) {
+        let is_due = |prompt: &mut CachedPrompt| prompt.time_ns < time_ns;
+        while let Some(prompt) = self.prefixes.as_mut().and_then(|prefixes| prefixes.coming.pop_if(is_due)) {
+            self.find_prompt(&prompt);
+        }
+    }
+
+    /// Counts the blocks that a prompt found. Of several ranks and media, it found them in the one that has most of them.
+    fn find_prompt(&mut self, prompt: &CachedPrompt) {
+        let Some(prefixes) = &self.prefixes else { return };
+        let mut parts: HashMap<_, Vec<(PlaceIndex, Vec<BlockHash>)>> = HashMap::new();
+        for index in prefixes.index.places() {
+            let place = self.places.get(index);
+            parts
+                .entry((place.rank, place.medium.clone()))
+                .or_default()
+                .push((index, prefixes.index.chain(index, prompt)));
+        }
+        let blocks =
+            |chains: &Vec<(PlaceIndex, Vec<BlockHash>)>| chains.iter().map(|(_, chain)| chain.len()).sum::<usize>();
+        let Some(chains) = parts.into_values().max_by_key(blocks) else {
+            return self.prefixes.iter_mut().for_each(|prefixes| prefixes.early.push(prompt.clone()));
+        };
+        for (place, chain) in chains {
+            self.use_blocks(&chain, place, prompt.time_ns);
+            self.note_incomplete(prompt, place, chain.len());
+        }
+    }
+
+    fn use_blocks(&mut self, blocks: &[BlockHash], place: PlaceIndex, time_ns: u64) {
+        for hash in blocks {
+            if let Some(life) = self.live.get_mut(&(hash.clone(), place)) {
                 life.use_at(time_ns);
                 self.counts.reuses += 1;
-                life.end_position()
             }
-            None => {
-                self.counts.unknown_parents += 1;
-                None
-            }
+        }
+    }
+
+    fn note_incomplete(&mut self, prompt: &CachedPrompt, place: PlaceIndex, known: usize) {
+        if let Some(prefixes) = &mut self.prefixes
+            && (known as u64) < prefixes.index.blocks_found(place, prompt)
+        {
+            prefixes.incomplete.push((prompt.clone(), place, known));
+        }
+    }
+
+    /// A server whose clock is ahead of ours tells of blocks after the requests that found them. What is known of none at
+    /// the end was stored before anybody listened.
+    fn find_incomplete_prompts(&mut self) {
+        let early = self.prefixes.as_mut().map(|prefixes| std::mem::take(&mut prefixes.early)).unwrap_or_default();
+        early.iter().for_each(|prompt| self.find_prompt(prompt));
+        let Some(prefixes) = &mut self.prefixes else { return };
+        for (prompt, place, known) in std::mem::take(&mut prefixes.incomplete) {
+            let Some(index) = self.prefixes.as_ref().map(|prefixes| &prefixes.index) else { return };
+            let (chain, found) = (index.chain(place, &prompt), index.blocks_found(place, &prompt));
+            self.use_blocks(chain.get(known..).unwrap_or_default(), place, prompt.time_ns);
+            self.counts.unseen_reuses += found - chain.len().max(known) as u64;
         }
     }
 
@@ -161,6 +281,11 @@ impl BlockTracker {
             self.counts.not_followed += 1;
             return None;
         }
+        let content = self
+            .prefixes
+            .as_mut()
+            .zip(tokens)
+            .map(|(prefixes, tokens)| prefixes.index.add(place, parent, tokens, hash));
         let life = Life {
             number: self.stores,
             write_ns: time_ns,
@@ -171,6 +296,8 @@ impl BlockTracker {
             parent: parent.cloned(),
             tokens: KeptTokens::of(tokens, &self.options.tokens),
             lora: event.lora_name.as_deref().map(|name| self.places.name(name)),
+            has_child: false,
+            content,
         };
         self.stores += 1;
         self.counts.stored += 1;
@@ -217,6 +344,9 @@ impl BlockTracker {
     }
 
     fn end_life(&mut self, key: (BlockHash, PlaceIndex), life: Life, end_cause: EndCause, evict_ns: Option<u64>) {
+        if let Some((prefixes, content)) = self.prefixes.as_mut().zip(life.content) {
+            prefixes.index.remove(key.1, content, &key.0);
+        }
         let (hash, place) = (key.0, self.places.get(key.1));
         let bytes_per_token = self.options.kv_bytes_per_token.filter(|_| life.positions > 0);
         let row = KvEventBlockRow {
@@ -251,7 +381,7 @@ impl BlockTracker {
 impl Life {
     fn use_at(&mut self, time_ns: u64) {
         self.uses += 1;
-        self.last_use_ns = Some(time_ns);
+        self.last_use_ns = self.last_use_ns.max(Some(time_ns.max(self.write_ns)));
     }
 
     fn end_position(&self) -> Option<i32> {

@@ -289,18 +289,19 @@ fn what_was_heard_becomes_lives() {
     publisher.tell(&json!({"do": "subscribed"}));
     publisher.publish_store(100.0, 1, None);
     publisher.publish_store(101.0, 2, Some(1));
+    publisher.publish_store(102.0, 3, Some(1));
     publisher.publish_removal(104.0, 1);
-    publisher.wait_for(3);
+    publisher.wait_for(4);
     recorder.flush().unwrap();
-    assert_eq!(recorder.stop().unwrap().batches, 3);
+    assert_eq!(recorder.stop().unwrap().batches, 4);
 
     let clock = ClockAnchor { monotonic_ns: 7, unix_ns: 100_000_000_000 };
     let options = TrackOptions { clock, kv_bytes_per_token: Some(10), tokens: TokenPolicy::Keep };
     let mut table = TableWriter::create(dir.path(), Table::KvBlockLifecycle).unwrap();
-    let report = build_kv_blocks(&raw, &options, &mut table).unwrap();
-    assert_eq!(table.finish().unwrap(), 2);
-    assert_eq!((report.batches, dwell_kv_events::losses(&report).len()), (3, 0));
+    let report = build_kv_blocks(&raw, &options, Vec::new(), &mut table).unwrap();
+    assert_eq!(table.finish().unwrap(), 3);
+    assert_eq!((report.batches, dwell_kv_events::losses(&report).len()), (4, 0));
     assert!(report.replayed_batches >= 1);
-    assert_eq!((report.blocks.stored, report.blocks.reused_blocks, report.blocks.alive), (2, 1, 1));
+    assert_eq!((report.blocks.stored, report.blocks.reused_blocks, report.blocks.alive), (3, 1, 2));
     assert!((report.blocks.lifetime_p50_s.unwrap() - 4.0).abs() < 0.02);
 }

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::collections::BTreeMap;
+
 use dwell_events::schema::kv_block_lifecycle::{EndCause, KvEventBlockRow};
 use dwell_kv_events::{
-    BlockCounts, BlockHash, BlockRemoved, BlockStored, BlockTracker, Event, EventBatch, MediumCounts, TokenPolicy,
-    TrackOptions,
+    BlockCounts, BlockHash, BlockRemoved, BlockStored, BlockTracker, CachedPrompt, Event, EventBatch, MediumCounts,
+    TokenPolicy, TrackOptions,
 };
 use dwell_store::ClockAnchor;
 
@@ -53,24 +55,103 @@ fn lives(batches: &[EventBatch]) -> (Vec<KvEventBlockRow>, BlockCounts) {
 fn a_block_is_stored_reused_and_removed() {
     let (rows, counts) = lives(&[
         at(0, vec![Event::Stored(stored(&[1, 2], None))]),
-        at(3, vec![Event::Stored(stored(&[3], Some(2)))]),
+        at(2, vec![Event::Stored(stored(&[3], Some(2)))]),
+        at(3, vec![Event::Stored(stored(&[4], Some(2)))]),
         at(4, vec![Event::Stored(stored(&[1], None))]),
         at(10, vec![Event::Removed(removed(&[2, 1]))]),
     ]);
     let hash_order: Vec<&str> = rows.iter().map(|row| row.block_hash.as_str()).collect();
-    assert_eq!(hash_order, ["2", "1", "3"]);
+    assert_eq!(hash_order, ["2", "1", "3", "4"]);
     let second = &rows[0];
     assert_eq!((second.write_ns, second.last_read_ns, second.evict_ns), (500 * S, Some(503 * S), Some(510 * S)));
     assert_eq!((second.total_reads, second.end_cause), (1, EndCause::Removed));
     assert_eq!((second.first_position, second.positions, second.bytes), (Some(2), 2, Some(200)));
     assert_eq!((second.parent_hash.as_deref(), second.medium.as_deref()), (Some("1"), Some("GPU")));
-    assert_eq!((rows[1].total_reads, rows[1].last_read_ns, rows[1].first_position), (1, Some(504 * S), Some(0)));
+    assert_eq!((rows[1].total_reads, rows[1].last_read_ns, rows[1].first_position), (2, Some(504 * S), Some(0)));
     let last = &rows[2];
     assert_eq!((last.evict_ns, last.end_cause, last.first_position), (None, EndCause::Teardown, Some(4)));
-    assert_eq!((counts.stored, counts.reuses, counts.reused_blocks), (3, 2, 2));
-    assert_eq!((counts.removed, counts.alive, counts.unmatched), (2, 1, 0));
-    assert_eq!(counts.media["GPU"], MediumCounts { stored: 3, ended: 2, alive: 1 });
+    assert_eq!((counts.stored, counts.reuses, counts.reused_blocks), (4, 3, 2));
+    assert_eq!((counts.removed, counts.alive, counts.unmatched), (2, 2, 0));
+    assert_eq!(counts.media["GPU"], MediumCounts { stored: 4, ended: 2, alive: 2 });
     assert!((counts.lifetime_p50_s.unwrap() - 10.0).abs() < 0.04);
+}
+
+/// A prompt of these blocks, of which the first `cached` were found.
+fn prompt(seconds: u64, blocks: &[i64], cached: u64) -> CachedPrompt {
+    let token_ids = blocks.iter().flat_map(|&number| [number, -number]).collect();
+    CachedPrompt { time_ns: (500 + seconds) * S, token_ids, cached_tokens: 2 * cached }
+}
+
+fn lives_with(prompts: Vec<CachedPrompt>, batches: &[EventBatch]) -> (BTreeMap<String, u64>, BlockCounts) {
+    let tokens = TokenPolicy::Hash { salt: b"salt".to_vec() };
+    let options = TrackOptions { clock: CLOCK, kv_bytes_per_token: None, tokens };
+    let mut tracker = BlockTracker::with_prompts(options, prompts);
+    batches.iter().for_each(|batch| tracker.apply(batch));
+    let (rows, counts) = tracker.finish();
+    (rows.into_iter().map(|row| (row.block_hash, row.total_reads)).collect(), counts)
+}
+
+#[test]
+fn requests_that_share_a_prefix_use_every_block_of_it() {
+    // Five requests: the first stores the prefix and goes on, four others find it and add a block of their own.
+    let first =
+        [at(0, vec![Event::Stored(stored(&[1, 2, 3], None))]), at(1, vec![Event::Stored(stored(&[10], Some(3)))])];
+    let others = (1..5).map(|number| at(2 * number as u64, vec![Event::Stored(stored(&[10 + number], Some(3)))]));
+    let batches: Vec<EventBatch> = first.into_iter().chain(others).collect();
+    let (_, counts) = lives(&batches);
+    assert_eq!((counts.reuses, counts.reused_blocks), (4 * 3, 3), "by the events alone");
+    let prompts = (1..5).map(|number| prompt(2 * number as u64 + 1, &[1, 2, 3, 10 + number], 3)).collect();
+    let (uses, counts) = lives_with(prompts, &batches);
+    assert_eq!((counts.reuses, counts.reused_blocks, counts.unseen_reuses), (4 * 3, 3, 0), "as the requests say");
+    assert_eq!((uses["1"], uses["3"], uses["10"]), (4, 4, 0));
+}
+
+#[test]
+fn what_a_request_found_counts_though_it_stored_nothing() {
+    let stored = at(0, vec![Event::Stored(stored(&[1, 2, 3], None))]);
+    let (uses, counts) =
+        lives_with(vec![prompt(1, &[1, 2, 3], 2), prompt(2, &[1, 7], 1), prompt(3, &[7, 1], 0)], &[stored]);
+    assert_eq!((uses["1"], uses["2"], uses["3"], counts.reuses), (2, 1, 0, 3));
+}
+
+#[test]
+fn a_block_that_is_computed_again_was_not_found() {
+    // A prompt that is whole in the cache: the server computes its last block again, and says so.
+    let batches =
+        [at(0, vec![Event::Stored(stored(&[1, 2], None))]), at(5, vec![Event::Stored(stored(&[2], Some(1)))])];
+    let (uses, counts) = lives_with(vec![prompt(5, &[1, 2], 1)], &batches);
+    assert_eq!((uses["1"], uses["2"], counts.reuses), (1, 0, 1));
+}
+
+#[test]
+fn what_was_found_is_looked_for_where_most_of_it_is() {
+    let mut on_cpu = stored(&[1], None);
+    on_cpu.medium = Some("CPU".into());
+    let batches = [at(0, vec![Event::Stored(on_cpu), Event::Stored(stored(&[1, 2], None))])];
+    let (_, counts) = lives_with(vec![prompt(1, &[1, 2], 2)], &batches);
+    assert_eq!((counts.reuses, counts.unseen_reuses), (2, 0), "not on both media");
+}
+
+#[test]
+fn a_server_whose_clock_is_ahead_is_understood_and_blocks_from_before_are_counted_apart() {
+    // By its clock the server stored the blocks after the request that found them.
+    let late = at(9, vec![Event::Stored(stored(&[1, 2], None))]);
+    let (_, counts) = lives_with(vec![prompt(1, &[1, 2], 2)], std::slice::from_ref(&late));
+    assert_eq!((counts.reuses, counts.unseen_reuses), (2, 0));
+    let (_, counts) = lives_with(vec![prompt(10, &[1, 2, 3, 4], 4)], &[late]);
+    assert_eq!((counts.reuses, counts.unseen_reuses), (2, 2), "nobody has seen two of them being stored");
+}
+
+#[test]
+fn what_was_removed_is_not_found_again_until_it_is_stored_again() {
+    let batches = [
+        at(0, vec![Event::Stored(stored(&[1], None))]),
+        at(2, vec![Event::Removed(removed(&[1]))]),
+        at(4, vec![Event::Stored(stored(&[1], None))]),
+    ];
+    let tracked = |prompts| lives_with(prompts, &batches).1;
+    let counts = tracked(vec![prompt(1, &[1], 1), prompt(5, &[1], 1)]);
+    assert_eq!((counts.stored, counts.reuses, counts.reused_blocks), (2, 2, 2));
 }
 
 #[test]

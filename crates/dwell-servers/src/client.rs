@@ -144,4 +144,6 @@ pub struct Piece {
     pub token_ids: Vec<i32>,
     /// How many tokens it has; more than one only where the server says so.
     pub tokens: u32,
+    /// Ids of the prompt's tokens, which a server may say with the first piece.
+    pub prompt_ids: Vec<i32>,
 }

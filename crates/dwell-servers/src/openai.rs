@@ -197,18 +197,20 @@ impl Runtime for OpenAiRuntime {
         let mut timings = RequestTimings::default();
         let outcome = self.ask(&model, asked).and_then(|mut stream| {
             let mut has_finished = false;
+            let mut prompt_ids = Vec::new();
             while let Some(event) = stream.next_item()? {
                 if event.item.data == DONE {
                     return Ok(());
                 }
-                let chunk: Chunk = stream.json(event.number, &event.item.data)?;
+                let mut chunk: Chunk = stream.json(event.number, &event.item.data)?;
                 if let Some(said) = chunk.error_said() {
                     return Err(stream.broken_off(event.number, &said).into());
                 }
                 chunk.add_timings(&mut timings);
                 has_finished |= chunk.is_last();
+                prompt_ids.extend(chunk.take_prompt_ids());
                 if let Some(piece) = chunk.into_piece(event.arrived_ns)
-                    && on_piece(piece).is_break()
+                    && on_piece(Piece { prompt_ids: std::mem::take(&mut prompt_ids), ..piece }).is_break()
                 {
                     return Ok(());
                 }

@@ -73,7 +73,7 @@ impl Importer for KvEvents {
             tokens: token_policy(request)?,
         };
         let mut table = TableWriter::create(run.path(), Table::KvBlockLifecycle)?;
-        let report = build_kv_blocks(&raw, &options, &mut table)?;
+        let report = build_kv_blocks(&raw, &options, Vec::new(), &mut table)?;
         table.finish()?;
         let events = events_import(request, &copied, options.kv_bytes_per_token, report.clone());
         Ok(Imported {

@@ -16,7 +16,7 @@ fn steps() -> [Value; 3] {
     };
     [
         json!({"ts": 1.7e9, "events": [stored(&[1, 2], None)]}),
-        json!({"ts": 1.7e9 + 1.0, "events": [stored(&[3], Some(2))]}),
+        json!({"ts": 1.7e9 + 1.0, "events": [stored(&[3], Some(1))]}),
         json!({"ts": 1.7e9 + 3.0, "events": [{"type": "BlockRemoved", "block_hashes": [2], "medium": "GPU"},
             {"type": "AllBlocksCleared"}]}),
     ]

@@ -14,9 +14,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::oneshot;
+use zeromq::SubSocket;
 
 use crate::{RawBatch, SubscribeError};
-use receiver::Receiver;
+use receiver::{Receiver, socket_at};
+
+/// Between two attempts to reach a server that is being started.
+const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where to listen, and for how long to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub struct SubscribeOptions {
     pub connect_timeout: Duration,
     /// How long it may take to bring missed batches again.
     pub replay_timeout: Duration,
+    /// Whether the server is yet to be started: it is tried again until it is there, and none is no error.
+    pub awaits_server: bool,
 }
 
 impl Default for SubscribeOptions {
@@ -42,6 +48,7 @@ impl Default for SubscribeOptions {
             topic: String::new(),
             connect_timeout: Duration::from_secs(10),
             replay_timeout: Duration::from_secs(5),
+            awaits_server: false,
         }
     }
 }
@@ -121,7 +128,7 @@ impl Subscription {
 fn receive(
     options: SubscribeOptions,
     on_batch: impl FnMut(RawBatch) -> ControlFlow<()> + Send,
-    stopped: oneshot::Receiver<()>,
+    mut stopped: oneshot::Receiver<()>,
     connected: &mpsc::Sender<Result<(), String>>,
 ) -> SubscriptionSummary {
     let answer = |answer| {
@@ -136,10 +143,17 @@ fn receive(
         }
     };
     runtime.block_on(async {
-        match Receiver::connect(options, on_batch).await {
-            Ok(receiver) => {
+        if options.awaits_server {
+            answer(Ok(()));
+            return match awaited_socket(&options, &mut stopped).await {
+                Some(socket) => Receiver::new(options, socket, on_batch).run(stopped).await,
+                None => SubscriptionSummary::default(),
+            };
+        }
+        match socket_at(&options).await {
+            Ok(socket) => {
                 answer(Ok(()));
-                receiver.run(stopped).await
+                Receiver::new(options, socket, on_batch).run(stopped).await
             }
             Err(error) => {
                 answer(Err(error.to_string()));
@@ -147,6 +161,21 @@ fn receive(
             }
         }
     })
+}
+
+/// Tries to connect until a server is there; none if that is given up before.
+async fn awaited_socket(options: &SubscribeOptions, stopped: &mut oneshot::Receiver<()>) -> Option<SubSocket> {
+    loop {
+        let tried = tokio::select! {
+            biased;
+            _ = &mut *stopped => return None,
+            tried = socket_at(options) => tried,
+        };
+        match tried {
+            Ok(socket) => return Some(socket),
+            Err(_) => tokio::time::sleep(TRY_AGAIN_PAUSE).await,
+        }
+    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -22,6 +22,16 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 const LAST_BATCHES_PAUSE: Duration = Duration::from_millis(50);
 const LAST_BATCHES_WITHIN: Duration = Duration::from_secs(1);
 
+/// A socket that is connected to the publisher.
+pub(super) async fn socket_at(options: &SubscribeOptions) -> Result<SubSocket, ZmqError> {
+    let mut socket_options = SocketOptions::default();
+    socket_options.connect_timeout(options.connect_timeout);
+    let mut socket = SubSocket::with_options(socket_options);
+    socket.subscribe(&options.topic).await?;
+    socket.connect(&options.endpoint).await?;
+    Ok(socket)
+}
+
 /// Receives from one endpoint.
 pub(super) struct Receiver<F> {
     options: SubscribeOptions,
@@ -33,20 +43,15 @@ pub(super) struct Receiver<F> {
 }
 
 impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
-    pub(super) async fn connect(options: SubscribeOptions, on_batch: F) -> Result<Self, ZmqError> {
-        let mut socket_options = SocketOptions::default();
-        socket_options.connect_timeout(options.connect_timeout);
-        let mut socket = SubSocket::with_options(socket_options);
-        socket.subscribe(&options.topic).await?;
-        socket.connect(&options.endpoint).await?;
-        Ok(Self {
+    pub(super) fn new(options: SubscribeOptions, socket: SubSocket, on_batch: F) -> Self {
+        Self {
             options,
             socket,
             on_batch,
             sequences: Sequences::default(),
             summary: SubscriptionSummary::default(),
             no_replay_before: None,
-        })
+        }
     }
 
     /// Receives until it is told to stop, or whoever takes the batches wants no more.

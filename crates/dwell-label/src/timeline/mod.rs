@@ -182,7 +182,10 @@ impl Timeline {
                 let figure = |(name, value)| ServerFigure { timestamp_ns: time_ns, name, value };
                 out.server_figures.extend(values.into_iter().map(figure));
             }
-            EngineEvent::KvCopied { .. } | EngineEvent::LoadProgress { .. } | EngineEvent::ProcessFound { .. } => {}
+            EngineEvent::KvCopied { .. }
+            | EngineEvent::LoadProgress { .. }
+            | EngineEvent::ProcessFound { .. }
+            | EngineEvent::PromptTokens { .. } => {}
         }
     }
 

@@ -49,6 +49,10 @@ pub(super) fn ask(
     let timings = runtime.generate(&numbered.asked, &mut |piece| {
         text.push_str(&piece.text);
         let arrived_ns = piece.arrived_ns;
+        if !piece.prompt_ids.is_empty() {
+            let ids = piece.prompt_ids.clone();
+            teller.tell_at(EngineEvent::PromptTokens { request, ids }, arrived_ns);
+        }
         for event in token_events(piece, sequence, numbered.asked.max_tokens, &mut step) {
             teller.tell_at(event, arrived_ns);
         }
@@ -145,6 +149,7 @@ mod tests {
             text: text.to_owned(),
             token_ids: token_ids.to_vec(),
             tokens,
+            ..Piece::default()
         };
         assert_eq!(told(piece("a", &[7], 1)), [(5, Some(7), "a".to_owned())]);
         let (empty, whole) = (String::new(), "€".to_owned());
@@ -175,7 +180,7 @@ mod tests {
             on_piece: &mut dyn FnMut(Piece) -> ControlFlow<()>,
         ) -> Result<RequestTimings, ServerError> {
             for arrived_ns in [7, 9] {
-                let _ = on_piece(Piece { arrived_ns, text: "a".to_owned(), token_ids: Vec::new(), tokens: 1 });
+                let _ = on_piece(Piece { arrived_ns, text: "a".to_owned(), tokens: 1, ..Piece::default() });
             }
             Ok(RequestTimings::default())
         }

@@ -64,7 +64,7 @@ impl Output {
                 },
             };
             if let Some(text) = text {
-                return Read::Piece(Piece { arrived_ns, text, token_ids: Vec::new(), tokens: 1 });
+                return Read::Piece(Piece { arrived_ns, text, tokens: 1, ..Piece::default() });
             }
         }
     }

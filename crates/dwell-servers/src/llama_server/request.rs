@@ -118,6 +118,7 @@ fn listen(
                 text: chunk.content.clone(),
                 token_ids: chunk.tokens.clone(),
                 tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+                ..Piece::default()
             };
             if on_piece(piece).is_break() {
                 return Ok(None);

@@ -173,7 +173,7 @@ impl Line {
         let message = self.message.unwrap_or_default();
         let parts = [self.thinking, message.thinking, self.response, Some(message.content)];
         let text: String = parts.into_iter().flatten().collect();
-        (!text.is_empty()).then_some(Piece { arrived_ns, text, token_ids: Vec::new(), tokens: 1 })
+        (!text.is_empty()).then_some(Piece { arrived_ns, text, tokens: 1, ..Piece::default() })
     }
 }
 

@@ -17,6 +17,9 @@ pub(super) struct Chunk {
     /// What llama.cpp says besides.
     #[serde(default)]
     timings: Option<LlamaTimings>,
+    /// What vLLM says beside the first piece of a message; of a text, it says the same inside it.
+    #[serde(default)]
+    prompt_token_ids: Option<Vec<i32>>,
     #[serde(default)]
     error: Option<Value>,
 }
@@ -27,6 +30,7 @@ struct Choice {
     text: Option<String>,
     delta: Option<Delta>,
     token_ids: Option<Vec<i32>>,
+    prompt_token_ids: Option<Vec<i32>>,
     finish_reason: Option<String>,
 }
 
@@ -92,6 +96,12 @@ impl Chunk {
         }
     }
 
+    /// Ids of the prompt's tokens, if it says them. The event of a message that does so has no text yet.
+    pub(super) fn take_prompt_ids(&mut self) -> Vec<i32> {
+        let in_choice = self.choices.iter_mut().find_map(|choice| choice.prompt_token_ids.take());
+        in_choice.or_else(|| self.prompt_token_ids.take()).unwrap_or_default()
+    }
+
     /// The text that came with it; none if it carries none.
     pub(super) fn into_piece(self, arrived_ns: u64) -> Option<Piece> {
         let choice = self.choices.into_iter().next()?;
@@ -103,7 +113,7 @@ impl Chunk {
             return None;
         }
         let tokens = u32::try_from(token_ids.len()).unwrap_or(u32::MAX).max(1);
-        Some(Piece { arrived_ns, text, token_ids, tokens })
+        Some(Piece { arrived_ns, text, token_ids, tokens, ..Piece::default() })
     }
 }
 
@@ -125,7 +135,7 @@ mod tests {
     fn pieces_of_both_apis_are_read() {
         let completion = chunk(r#"{"choices":[{"index":0,"text":" Paris","finish_reason":null}]}"#);
         let piece = completion.into_piece(7).unwrap();
-        assert_eq!(piece, Piece { arrived_ns: 7, text: " Paris".into(), token_ids: vec![], tokens: 1 });
+        assert_eq!(piece, Piece { arrived_ns: 7, text: " Paris".into(), tokens: 1, ..Piece::default() });
         let chat = chunk(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"}}]}"#);
         assert_eq!(chat.into_piece(0).unwrap().text, "Hello");
         let thinking = chunk(r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm","content":null}}]}"#);
@@ -156,6 +166,17 @@ mod tests {
         role.add_timings(&mut timings);
         assert_eq!(timings.generated_tokens, Some(8), "an empty usage takes nothing back");
         assert!(role.into_piece(0).is_none());
+    }
+
+    #[test]
+    fn tokens_of_the_prompt_are_found_in_a_text_and_beside_a_message() {
+        for json in [
+            r#"{"choices":[{"text":"a","prompt_token_ids":[51,71],"token_ids":[9]}]}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","content":""}}],"prompt_token_ids":[51,71]}"#,
+        ] {
+            assert_eq!(chunk(json).take_prompt_ids(), [51, 71]);
+        }
+        assert!(chunk(r#"{"choices":[{"text":"a","prompt_token_ids":null}]}"#).take_prompt_ids().is_empty());
     }
 
     #[test]
