@@ -34,7 +34,14 @@ impl EngineModel {
                 None if is_joined || name.is_some() => Ok(Self::of_server(args.engine, name)),
                 given => Self::of_file(given, name),
             },
-            ModelSource::Own => match given {
+            ModelSource::FolderOrName if !is_joined => match given {
+                Some(folder) if folder.is_dir() => Self::of_folder(folder, name),
+                Some(path) if is_file_like(path) => Self::of_file(Some(path), name),
+                Some(path) => Ok(Self::of_server(args.engine, name.or(text_of(path)))),
+                None if name.is_some() => Ok(Self::of_server(args.engine, name)),
+                None => Err(no_model(args.engine).into()),
+            },
+            ModelSource::FolderOrName | ModelSource::Own => match given {
                 Some(path) if is_file_like(path) => Self::of_file(Some(path), name),
                 given => Ok(Self::of_server(args.engine, name.or(given.and_then(text_of)))),
             },
@@ -47,6 +54,14 @@ impl EngineModel {
         Ok(Self { id: model.id, path: model.path, file: Some(file), name })
     }
 
+    /// A folder with a model, as Hugging Face's library writes it.
+    fn of_folder(folder: &Path, name: Option<String>) -> anyhow::Result<Self> {
+        // The engine may be started elsewhere.
+        let path = folder.canonicalize()?;
+        let stem = path.file_name().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Self { id: model_cache::id_of_name(&stem), path, file: None, name })
+    }
+
     fn of_server(engine: EngineKind, name: Option<String>) -> Self {
         let id = name.as_deref().map_or_else(|| engine.name().to_owned(), model_cache::id_of_name);
         Self { id, path: PathBuf::new(), file: None, name }
@@ -56,6 +71,13 @@ impl EngineModel {
 /// Whether an argument means a file rather than a name on a server.
 fn is_file_like(path: &Path) -> bool {
     path.is_file() || path.extension().is_some_and(|ending| ending == "gguf")
+}
+
+fn no_model(engine: EngineKind) -> Failure {
+    let message = format!("checking the options: no model for {}, which has to be started with one", engine.name());
+    Failure::new(message)
+        .hint("--model FOLDER, as Hugging Face's library writes it, or a name on its hub")
+        .hint(format!("or join one that runs: --url http://127.0.0.1:{}", engine.profile().port.unwrap_or(80)))
 }
 
 fn text_of(path: &Path) -> Option<String> {

@@ -209,6 +209,7 @@ fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
         start: server.start,
         ready_within_s: Some(server.ready_secs),
         kv_bytes_per_token: server.kv_bytes_per_token,
+        kv_events: kv_events(server),
     }
 }
 

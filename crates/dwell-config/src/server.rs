@@ -58,6 +58,7 @@ impl ServerConfig {
             api_key_variable: self.api_key_variable.clone(),
             ready_within_s: self.ready_within_s,
             kv_bytes_per_token: self.kv_bytes_per_token,
+            kv_events: self.kv_events.options(),
             ..ServerOptions::default()
         }
     }

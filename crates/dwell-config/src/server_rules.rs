@@ -33,6 +33,7 @@ impl Rules<'_, '_> {
             ModelSource::File => false,
             ModelSource::FileUnlessJoined => is_joined,
             ModelSource::FileOrName => has(self, "server.model_name"),
+            ModelSource::FolderOrName => is_joined || has(self, "server.model_name"),
             ModelSource::Own => true,
         };
         let found = match (has(self, "path"), has(self, "name")) {
@@ -43,6 +44,9 @@ impl Rules<'_, '_> {
         let needed = match profile.model {
             ModelSource::FileOrName => {
                 &format!("one of them, or server.model_name: a GGUF file, or a model that {} has", profile.title)
+            }
+            ModelSource::FolderOrName => {
+                "server.url or server.model_name: a server that has the model, or a folder or name of one to start it with"
             }
             ModelSource::FileUnlessJoined => "one of them, or server.url: a GGUF file, or a server that has the model",
             ModelSource::File | ModelSource::Own => {

@@ -202,7 +202,8 @@ fn an_engine_and_its_server_must_fit() {
             "models[0].server.url",
             "an address for llama_cli, a program that ends",
         ),
-        ("engine: vllm", "models[0].server.url", "no such key"),
+        ("engine: sglang", "models[0].server.url", "no such key"),
+        ("engine: vllm", "models[0]", "neither path nor name"),
         ("engine: openai, server: {url: x, program: y}", "models[0].server.program", "a program for openai"),
         ("engine: ollama", "models[0]", "neither path nor name"),
         ("engine: llama_server", "models[0]", "neither path nor name"),
@@ -238,9 +239,12 @@ fn a_server_may_have_the_model() {
     let named = model("engine: ollama, server: {program: ollama, model_name: tiny, api: chat}");
     assert_eq!(named.server.options().model_name.as_deref(), Some("tiny"));
     assert_eq!(named.server.kv_events.options(), None);
+    let folder = model("engine: vllm, server: {model_name: /models/tiny}");
+    assert_eq!((folder.path, folder.server.options().model_name.as_deref()), (None, Some("/models/tiny")));
     let vllm = model("engine: vllm, server: {url: x, program: , kv_events: {endpoint: 'tcp://x', topic: kv}}");
     let events = vllm.server.kv_events.options().unwrap();
     assert_eq!((events.endpoint.as_str(), events.topic.as_str(), events.keeps_token_ids), ("tcp://x", "kv", false));
+    assert_eq!(vllm.server.options().kv_events, Some(events), "one that dwell starts is told to publish there");
 }
 
 #[test]

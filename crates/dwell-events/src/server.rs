@@ -73,6 +73,8 @@ pub struct ServerOptions {
     pub ready_within_s: Option<u64>,
     /// Bytes of KV cache that one token takes, where neither a model file nor the server says it.
     pub kv_bytes_per_token: Option<u64>,
+    /// Where it publishes what becomes of its KV blocks; one that dwell starts is told to.
+    pub kv_events: Option<KvEventsOptions>,
 }
 
 /// Where a server publishes what becomes of its KV blocks.

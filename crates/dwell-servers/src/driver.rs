@@ -101,9 +101,9 @@ fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interrup
     match job.engine {
         EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
         EngineKind::LlamaCli => ask(Box::new(LlamaCli::open(job, place, interruption))),
-        EngineKind::OpenAi => ask(Box::new(OpenAiRuntime::open(job, Extras::NONE, interruption)?)),
-        EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, vllm::EXTRAS, interruption)?)),
-        EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, sglang::EXTRAS, interruption)?)),
+        EngineKind::OpenAi => ask(Box::new(OpenAiRuntime::open(job, place, Extras::NONE, interruption)?)),
+        EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, place, vllm::EXTRAS, interruption)?)),
+        EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, place, sglang::EXTRAS, interruption)?)),
         EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
         EngineKind::Command => command::run(job, place, &teller),
         EngineKind::LlamaCpp => Err(ServerError::Embedded),

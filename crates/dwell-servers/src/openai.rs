@@ -1,34 +1,39 @@
-//! Servers with the API of OpenAI; vLLM and SGLang are such, and say more.
+//! Servers with the API of OpenAI; vLLM and SGLang are such, and say more. vLLM can be started, too.
 
 mod answer;
 mod question;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
-use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
+use dwell_events::engine::{EngineOptions, Job, LoadedModel};
 use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
+use dwell_process::process_line;
 use serde::Deserialize;
 
 use answer::Chunk;
 use question::Dialect;
 pub(crate) use question::messages;
 
-use crate::ServerError;
 use crate::client::{Asked, Piece, Runtime};
 use crate::http::{HttpClient, HttpError, Interruption};
 use crate::processes::server_process;
-
-/// Why computations of such a server are never recorded.
-const UNTRACED: &str = "a server of this engine is joined, not started by dwell";
+use crate::program::{Program, ProgramCommand, Readiness, free_port, ready_within, wait_until_ready};
+use crate::{ServerError, ServerPlace};
 
 /// Marks the end of a stream.
 const DONE: &str = "[DONE]";
 
-/// A server with the API of OpenAI, joined.
+/// A server with the API of OpenAI.
 pub(crate) struct OpenAiRuntime {
-    engine: EngineKind,
-    client: HttpClient,
+    job: Job,
+    place: ServerPlace,
+    interruption: Interruption,
+    /// Known from the beginning for a server that is joined, from the start of the program otherwise.
+    client: Option<HttpClient>,
+    /// The program, if it was started for the run.
+    started: Option<Program>,
     /// The process that answers, if it is on this machine.
     pid: Option<u32>,
     /// The model to ask for; found out when the server is first asked.
@@ -37,18 +42,45 @@ pub(crate) struct OpenAiRuntime {
     extras: Extras,
 }
 
-/// What a server says outside the API of OpenAI.
+/// The command that starts a server for a job, at a port.
+type Launch = fn(&Job, u16) -> Result<ProgramCommand, ServerError>;
+
+/// What a server says outside the API of OpenAI, and whether dwell can start it.
 #[derive(Clone, Copy)]
 pub(crate) struct Extras {
     /// Adds what it says of itself.
-    pub(crate) add_facts: fn(&HttpClient, &ModelCard, &mut ServerDescription) -> Result<(), ServerError>,
+    pub(crate) add_facts: fn(&Reached<'_>, &mut ServerDescription) -> Result<(), ServerError>,
     /// Memory that it says it has allocated.
-    pub(crate) buffers: fn(&HttpClient) -> Vec<ReportedBuffer>,
+    pub(crate) buffers: fn(&Reached<'_>) -> Vec<ReportedBuffer>,
+    /// The command that starts it at a port of this machine; none if it has to run already.
+    pub(crate) launch: Option<Launch>,
+    /// Why its computations are never recorded.
+    pub(crate) untraced_because: &'static str,
 }
 
 impl Extras {
     /// It says nothing besides.
-    pub(crate) const NONE: Self = Self { add_facts: |_, _, _| Ok(()), buffers: |_| Vec::new() };
+    pub(crate) const NONE: Self = Self {
+        add_facts: |_, _| Ok(()),
+        buffers: |_| Vec::new(),
+        launch: None,
+        untraced_because: "a server of this engine is joined, not started by dwell",
+    };
+}
+
+/// A server that answers.
+pub(crate) struct Reached<'a> {
+    pub(crate) client: &'a HttpClient,
+    pub(crate) card: &'a ModelCard,
+    /// Its process, if it is on this machine.
+    pub(crate) pid: Option<u32>,
+}
+
+impl Reached<'_> {
+    /// The folder that it was started in, to which paths are relative that it tells.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/{}/cwd", self.pid?)).ok()
+    }
 }
 
 /// What `/v1/models` says of a model.
@@ -82,17 +114,69 @@ struct ModelList {
 }
 
 impl OpenAiRuntime {
-    /// A server that runs already; nothing is asked yet.
-    pub(crate) fn open(job: &Job, extras: Extras, interruption: Interruption) -> Result<Self, ServerError> {
-        let engine = job.engine;
-        let url = job.server.url.as_deref().ok_or(ServerError::NoAddress { engine })?;
-        let client = HttpClient::new(engine, url, job.server.api_key_variable.as_deref(), interruption)?;
-        Ok(Self { engine, client, pid: None, model: None, dialect: Dialect::of(engine), extras })
+    /// A server that runs already, or one that is to be started; nothing is asked yet.
+    pub(crate) fn open(
+        job: &Job,
+        place: &ServerPlace,
+        extras: Extras,
+        interruption: Interruption,
+    ) -> Result<Self, ServerError> {
+        let mut opened = Self {
+            job: job.clone(),
+            place: place.clone(),
+            interruption,
+            client: None,
+            started: None,
+            pid: None,
+            model: None,
+            dialect: Dialect::of(job.engine),
+            extras,
+        };
+        match &job.server.url {
+            Some(url) => opened.client = Some(opened.client_at(url)?),
+            None if extras.launch.is_none() => return Err(opened.no_address()),
+            None => {}
+        }
+        Ok(opened)
+    }
+
+    fn client_at(&self, url: &str) -> Result<HttpClient, HttpError> {
+        let key_variable = self.job.server.api_key_variable.as_deref();
+        HttpClient::new(self.job.engine, url, key_variable, self.interruption.clone())
+    }
+
+    fn client(&self) -> Result<&HttpClient, ServerError> {
+        self.client.as_ref().ok_or_else(|| self.no_address())
+    }
+
+    fn no_address(&self) -> ServerError {
+        ServerError::NoAddress { engine: self.job.engine }
+    }
+
+    /// Waits until a server that was started answers.
+    fn wait_until_it_answers(&mut self) -> Result<(), ServerError> {
+        let (client, within) = (self.client()?.clone(), ready_within(&self.job.server));
+        wait_until_ready(self.started.as_mut(), self.job.engine, within, &self.interruption, || {
+            match client.get_any("/health") {
+                Ok(answer) if answer.status == 200 => Ok(Readiness::Ready),
+                Ok(answer) => Ok(Readiness::NotYet(format!("/health says {}", answer.status))),
+                Err(error) if error.is_interrupted() => Err(error.into()),
+                Err(error) => Ok(Readiness::NotYet(error.to_string())),
+            }
+        })
+    }
+
+    /// How the process was started that answers, where that can be seen.
+    fn command_line(&self) -> Vec<String> {
+        match &self.started {
+            Some(program) => program.command_line().to_vec(),
+            None => self.pid.and_then(process_line).map(|line| line.command_line).unwrap_or_default(),
+        }
     }
 
     /// The model to ask for: the named one, or the only one.
     fn find_model(&self, server: &ServerOptions) -> Result<ModelCard, ServerError> {
-        let listed = match self.client.get_json::<ModelList>("/v1/models") {
+        let listed = match self.client()?.get_json::<ModelList>("/v1/models") {
             Ok(list) => list.data,
             // Some servers have no list; then the name has to be given.
             Err(HttpError::Status { status: 404 | 405, .. }) if server.model_name.is_some() => Vec::new(),
@@ -105,7 +189,7 @@ impl OpenAiRuntime {
                 Ok(card.unwrap_or_else(|| ModelCard { id: name.clone(), ..ModelCard::default() }))
             }
             (None, [only]) => Ok(only.clone()),
-            (None, _) => Err(ServerError::NoModelName { engine: self.engine, listed: names() }),
+            (None, _) => Err(ServerError::NoModelName { engine: self.job.engine, listed: names() }),
         }
     }
 
@@ -124,7 +208,7 @@ impl OpenAiRuntime {
             Api::Chat => "/v1/chat/completions",
         };
         loop {
-            let error = match self.client.post_events(path, &self.dialect.question(model, asked)) {
+            let error = match self.client()?.post_events(path, &self.dialect.question(model, asked)) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
@@ -139,9 +223,10 @@ impl OpenAiRuntime {
     }
 
     fn not_found(&self, model: &str, said: String) -> ServerError {
-        let listed = self.client.get_json::<ModelList>("/v1/models").map(|list| list.data).unwrap_or_default();
+        let listed = self.client.as_ref().and_then(|client| client.get_json::<ModelList>("/v1/models").ok());
+        let listed = listed.map(|list| list.data).unwrap_or_default();
         ServerError::ModelNotFound {
-            engine: self.engine,
+            engine: self.job.engine,
             name: model.to_owned(),
             said,
             listed: listed.into_iter().map(|card| card.id).collect(),
@@ -150,24 +235,40 @@ impl OpenAiRuntime {
 }
 
 impl Runtime for OpenAiRuntime {
+    fn start(&mut self, _asked: &Asked<'_>) -> Result<(), ServerError> {
+        let Some(launch) = self.extras.launch.filter(|_| self.job.server.url.is_none()) else { return Ok(()) };
+        let port = free_port()?;
+        let program = Program::start(&launch(&self.job, port)?, &self.place)?;
+        self.client = Some(self.client_at(&format!("http://127.0.0.1:{port}"))?);
+        self.pid = Some(program.pid());
+        self.started = Some(program);
+        Ok(())
+    }
+
     fn load(&mut self, asked: &Asked<'_>) -> Result<(), ServerError> {
+        if self.started.is_some() {
+            self.wait_until_it_answers()?;
+            return self.model_card(asked.server).map(drop);
+        }
         self.model_card(asked.server)?;
-        self.pid = server_process(self.client.url(), asked.server.pid)?;
+        self.pid = server_process(self.client()?.url(), asked.server.pid)?;
         Ok(())
     }
 
     fn facts(&mut self) -> Result<ServerDescription, ServerError> {
         let card = self.model.clone().unwrap_or_default();
         let mut facts = ServerDescription {
-            url: Some(self.client.url().to_owned()),
+            url: Some(self.client()?.url().to_owned()),
+            is_started_here: self.started.is_some(),
+            command_line: self.command_line(),
             model_name: Some(card.id.clone()),
             context_length: card.max_model_len.or(card.meta.as_ref().and_then(|meta| meta.n_ctx)),
-            untraced_because: Some(UNTRACED.to_owned()),
+            untraced_because: Some(self.extras.untraced_because.to_owned()),
             ..ServerDescription::default()
         };
         facts.reported.extend(card.owned_by.clone().map(|owner| ("owned_by".to_owned(), owner)));
         facts.reported.extend(card.root.clone().map(|root| ("root".to_owned(), root)));
-        (self.extras.add_facts)(&self.client, &card, &mut facts)?;
+        (self.extras.add_facts)(&Reached { client: self.client()?, card: &card, pid: self.pid }, &mut facts)?;
         Ok(facts)
     }
 
@@ -225,8 +326,11 @@ impl Runtime for OpenAiRuntime {
 
     fn another(&self) -> Option<Box<dyn Runtime>> {
         Some(Box::new(Self {
-            engine: self.engine,
+            job: self.job.clone(),
+            place: self.place.clone(),
+            interruption: self.interruption.clone(),
             client: self.client.clone(),
+            started: None,
             pid: self.pid,
             model: self.model.clone(),
             dialect: self.dialect,
@@ -243,21 +347,36 @@ impl Runtime for OpenAiRuntime {
             return Ok(None);
         }
         let model = self.model_card(asked.server)?.id;
-        let tokenized: Tokenized = self.client.post_json("/tokenize", &question::to_tokenize(&model, asked))?;
+        let tokenized: Tokenized = self.client()?.post_json("/tokenize", &question::to_tokenize(&model, asked))?;
         Ok(Some(tokenized.count))
     }
 
     fn is_counting_cheap(&self) -> bool {
         // Outside the API of OpenAI.
-        self.engine.profile().counts_tokens
+        self.job.engine.profile().counts_tokens
     }
 
     fn metrics(&mut self) -> Result<Option<BTreeMap<String, f64>>, ServerError> {
-        if self.engine.profile().publishes_metrics { crate::prometheus::published(&self.client) } else { Ok(None) }
+        if self.job.engine.profile().publishes_metrics {
+            crate::prometheus::published(self.client()?)
+        } else {
+            Ok(None)
+        }
     }
 
     fn buffers(&mut self) -> Vec<ReportedBuffer> {
-        (self.extras.buffers)(&self.client)
+        let (Some(client), Some(card)) = (&self.client, &self.model) else { return Vec::new() };
+        (self.extras.buffers)(&Reached { client, card, pid: self.pid })
+    }
+
+    fn death(&mut self) -> Option<String> {
+        self.started.as_mut().and_then(Program::death)
+    }
+
+    fn stop(&mut self) {
+        if let Some(program) = &mut self.started {
+            program.stop();
+        }
     }
 }
 

@@ -74,23 +74,25 @@ impl ModelConfig {
     }
 }
 
-/// Bytes that keys and values of one token take in a model on this machine, by its folder or its name.
-pub(crate) fn kv_bytes_per_token_of(model: &str, width: KvWidth) -> Option<u64> {
-    let text = config_files(model).into_iter().find_map(|path| fs::read(path).ok())?;
+/// Bytes that keys and values of one token take in a model on this machine, by its folder or its name. A folder may be
+/// relative to the one that the server was started in.
+pub(crate) fn kv_bytes_per_token_of(model: &str, server_folder: Option<&Path>, width: KvWidth) -> Option<u64> {
+    let text = config_files(model, server_folder).into_iter().find_map(|path| fs::read(path).ok())?;
     serde_json::from_slice::<ModelConfig>(&text).ok()?.kv_bytes_per_token(width)
 }
 
 /// Places of a model's configuration, likeliest first.
-fn config_files(model: &str) -> Vec<PathBuf> {
+fn config_files(model: &str, server_folder: Option<&Path>) -> Vec<PathBuf> {
     let beside = Path::new(model).join("config.json");
     if Path::new(model).is_absolute() {
         return vec![beside];
     }
+    let relative = server_folder.map(|folder| folder.join(beside));
     let snapshots = download_cache()
         .map(|cache| cache.join(format!("models--{}", model.replace('/', "--"))))
         .map(|dir| dir.join("snapshots"));
     let found = snapshots.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
-    found.map(|entry| entry.path().join("config.json")).collect()
+    relative.into_iter().chain(found.map(|entry| entry.path().join("config.json"))).collect()
 }
 
 /// The folder into which Hugging Face's library downloads models.
@@ -144,7 +146,11 @@ mod tests {
     fn a_folder_is_read_and_a_missing_one_is_nothing() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.json"), SMOLLM2).unwrap();
-        assert_eq!(kv_bytes_per_token_of(folder.path().to_str().unwrap(), KvWidth::AsModel), Some(23_040));
-        assert_eq!(kv_bytes_per_token_of("/nowhere", KvWidth::AsModel), None);
+        let bytes = |model: &str, server_folder| kv_bytes_per_token_of(model, server_folder, KvWidth::AsModel);
+        assert_eq!(bytes(folder.path().to_str().unwrap(), None), Some(23_040));
+        assert_eq!(bytes("/nowhere", None), None);
+        let (above, name) = (folder.path().parent(), folder.path().file_name().unwrap().to_str().unwrap());
+        assert_eq!(bytes(name, above), Some(23_040), "relative to the folder of the server");
+        assert_eq!(bytes(name, None), None);
     }
 }

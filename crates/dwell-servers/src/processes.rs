@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use dwell_process::{process_ids, process_line};
+use dwell_process::{process_ids, process_line, process_tree};
 
 use crate::ServerError;
 
@@ -133,6 +133,14 @@ fn holders_of(sockets: &BTreeSet<u64>) -> (Vec<u32>, usize) {
     (holders, denied)
 }
 
+/// Whether a process, or one that it started, has a device open whose path begins with one of these.
+pub(crate) fn has_device_open(root: u32, devices: &[&str]) -> bool {
+    let is_device = |target: PathBuf| devices.iter().any(|device| target.to_string_lossy().starts_with(device));
+    let open_files = |pid: u32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut tree = process_tree(root).into_iter();
+    tree.any(|line| open_files(line.pid).filter_map(|entry| fs::read_link(entry.path()).ok()).any(is_device))
+}
+
 /// Whether a process has a file mapped whose path begins so; `None` if it cannot be looked into.
 pub(crate) fn maps(pid: u32, path: &Path) -> Option<bool> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
@@ -169,6 +177,13 @@ mod tests {
             let port = wide.local_addr().unwrap().port();
             assert_eq!(listening_process(&format!("http://[::1]:{port}")).unwrap(), own);
         }
+    }
+
+    #[test]
+    fn an_open_device_is_seen() {
+        let _null = fs::File::open("/dev/null").unwrap();
+        assert!(has_device_open(std::process::id(), &["/dev/nowhere", "/dev/nul"]));
+        assert!(!has_device_open(std::process::id(), &["/dev/nowhere"]));
     }
 
     #[test]

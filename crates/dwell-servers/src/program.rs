@@ -237,7 +237,9 @@ fn last_words(log: &str) -> String {
         return format!("; it said: {assertion}");
     }
     let begin = lines.len().saturating_sub(LOG_LINES_SHOWN);
-    let first_error = lines[..begin].iter().find(|line| is_error(line));
+    let before = &lines[..begin];
+    let first_error =
+        before.iter().find(|line| is_exception(line)).or_else(|| before.iter().find(|line| is_error(line)));
     let shown: Vec<&str> = first_error.into_iter().chain(&lines[begin..]).copied().collect();
     if shown.is_empty() { "; it said nothing".to_owned() } else { format!("; it said: {}", shown.join(" / ")) }
 }
@@ -251,6 +253,11 @@ fn is_assertion(line: &str) -> bool {
         has_ending && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     };
     line.contains("GGML_ASSERT(") || line.contains("Assertion `") || place.is_some_and(is_place)
+}
+
+/// What Python prints at the end of a traceback: `ValueError: ...`. Those that follow are consequences of the first.
+fn is_exception(line: &str) -> bool {
+    line.split_once("Error: ").is_some_and(|(before, _)| before.ends_with(|last: char| last.is_ascii_lowercase()))
 }
 
 fn is_error(line: &str) -> bool {
@@ -411,6 +418,23 @@ mod tests {
         }
         let without = last_words(&said("0.00.2 I srv  ready"));
         assert!(without.contains("#29") && !without.contains("ready"), "{without}");
+    }
+
+    #[test]
+    fn the_first_exception_is_shown_and_not_a_warning_before_it() {
+        let traceback = "  File \"core.py\", line 1, in f\n".repeat(9);
+        let log = format!(
+            "WARNING 11-16 Found ulimit of 20000 and failed with error current limit exceeds maximum limit\n\
+             (Worker) ERROR 11-16 Traceback (most recent call last):\n\
+             (Worker) ERROR 11-16 ValueError: No common block size for 16\n{traceback}\
+             RuntimeError: Engine core initialization failed. See root cause above.\n"
+        );
+        let said = last_words(&log);
+        assert!(
+            said.starts_with("; it said: (Worker) ERROR 11-16 ValueError: No common block size for 16 / "),
+            "{said}"
+        );
+        assert!(!said.contains("ulimit"), "{said}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::ServerError;
 use crate::http::{HttpClient, HttpError};
-use crate::openai::{Extras, ModelCard};
+use crate::openai::{Extras, Reached};
 use crate::openai_config::{KvWidth, kv_bytes_per_token_of};
 
 /// The unit of its memory figures, which are rounded.
@@ -25,11 +25,11 @@ const REPORTED: [&str; 6] = [
 ];
 
 /// What SGLang says besides.
-pub(crate) const EXTRAS: Extras = Extras { add_facts, buffers };
+pub(crate) const EXTRAS: Extras = Extras { add_facts, buffers, ..Extras::NONE };
 
 /// Adds version, settings of the cache, and what one token takes of it.
-fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerDescription) -> Result<(), ServerError> {
-    let info = server_info(client)?;
+fn add_facts(server: &Reached<'_>, facts: &mut ServerDescription) -> Result<(), ServerError> {
+    let info = server_info(server.client)?;
     let text = |name: &str| info[name].as_str().map(str::to_owned);
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     let kv_type = text("kv_cache_dtype");
@@ -38,8 +38,8 @@ fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerDescription) 
     // The setting may be larger than what the memory allows.
     let effective = &info["internal_states"][0]["effective_max_running_requests_per_dp"];
     facts.slots = number(effective).or_else(|| number(&info["max_running_requests"]));
-    facts.kv_bytes_per_token =
-        text("model_path").and_then(|path| kv_bytes_per_token_of(&path, KvWidth::named(kv_type.as_deref())?));
+    facts.kv_bytes_per_token = text("model_path")
+        .and_then(|path| kv_bytes_per_token_of(&path, server.folder().as_deref(), KvWidth::named(kv_type.as_deref())?));
     facts.kv_type_k = kv_type.clone();
     facts.kv_type_v = kv_type;
     for name in REPORTED {
@@ -54,8 +54,8 @@ fn add_facts(client: &HttpClient, _: &ModelCard, facts: &mut ServerDescription) 
 }
 
 /// Memory that it says it uses; of several devices that share a model the first one speaks.
-fn buffers(client: &HttpClient) -> Vec<ReportedBuffer> {
-    let Ok(info) = server_info(client) else { return Vec::new() };
+fn buffers(server: &Reached<'_>) -> Vec<ReportedBuffer> {
+    let Ok(info) = server_info(server.client) else { return Vec::new() };
     let states = info["internal_states"].as_array().into_iter().flatten();
     states.flat_map(|state| buffers_of(&state["memory_usage"])).collect()
 }

@@ -6,7 +6,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use dwell_events::engine::{Ending, Job};
+use dwell_events::engine::{Ending, Job, RecorderAccess};
 use dwell_events::server::PROGRAM_RINGS_DIR;
 use dwell_records::RESOLUTION_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
@@ -27,6 +27,7 @@ pub(crate) fn place(job: &Job, is_traced: bool) -> Result<ServerPlace, String> {
     let program = std::env::current_exe().map_err(|error| format!("finding the program itself: {error}"))?;
     let ring_dir = raw_dir.join(PROGRAM_RINGS_DIR);
     let observer_pid = observer_pid()?;
+    let is_preloaded = job.engine.profile().recorder == RecorderAccess::Preloaded;
     let environment = [
         (RING_DIR_VARIABLE, ring_dir.clone().into_os_string()),
         (OBSERVER_PID_VARIABLE, observer_pid.to_string().into()),
@@ -34,7 +35,7 @@ pub(crate) fn place(job: &Job, is_traced: bool) -> Result<ServerPlace, String> {
     ];
     Ok(ServerPlace {
         log_dir: raw_dir,
-        ring_dir: is_traced.then_some(ring_dir),
+        ring_dir: (is_traced && is_preloaded).then_some(ring_dir),
         preload_library: preload_library(),
         observer_pid,
         guard: guard(program, job.engine.profile().ending),

@@ -59,7 +59,7 @@ impl Collector for TensorOps {
             RecorderAccess::Preloaded => target
                 .is_joined
                 .then(|| format!("the recorder is loaded when {name} starts, and this one runs already")),
-            RecorderAccess::None => Some(format!("{name} runs already, and need not compute with ggml")),
+            RecorderAccess::None => Some(format!("{name} need not compute with ggml")),
         }
     }
 

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn engines_are_named_as_a_sentence_needs_them() {
         assert_eq!(EngineKind::names_of(|profile| profile.publishes_kv_events), "vllm or sglang");
-        assert_eq!(EngineKind::names_of(EngineProfile::is_startable), "llama_server, llama_cli or ollama");
+        assert_eq!(EngineKind::names_of(EngineProfile::is_startable), "llama_server, llama_cli, ollama or vllm");
         assert_eq!(EngineKind::names_of(EngineProfile::is_joinable), "llama_server, ollama, openai, vllm or sglang");
         assert_eq!(EngineKind::names_of(EngineProfile::is_embedded), "llama_cpp");
         assert_eq!(EngineKind::names_of(|_| false), "none");
@@ -127,7 +127,6 @@ mod tests {
             assert_eq!(profile.port.is_some(), profile.is_joinable(), "{name} is joined at an address");
             assert!(profile.is_joinable() || profile.start_command.is_none(), "{name} is no server");
             assert!(profile.recorder != RecorderAccess::Preloaded || profile.is_startable(), "{name}");
-            assert!(profile.recorder != RecorderAccess::None || profile.reach == Reach::Joined, "{name}");
             assert_eq!(profile.takes_option("ignore_end", false), profile.ignores_end, "{name}");
             let is_per_request = profile.options_of_requests.contains(&"context_length");
             assert_eq!(is_per_request, profile.takes_options_per_request, "{name}");

@@ -74,6 +74,9 @@ pub enum ModelSource {
     FileUnlessJoined,
     /// A file, or a name under which the engine has stored one.
     FileOrName,
+    /// A folder with the files of Hugging Face's library, or a name on its hub, unless the engine is joined: then it has
+    /// its own.
+    FolderOrName,
     /// The engine has its own; a file only tells its shape.
     Own,
 }
@@ -85,7 +88,7 @@ pub enum RecorderAccess {
     Linked,
     /// It is loaded when the program starts, if that has ggml as a shared library.
     Preloaded,
-    /// It is never there: the engine runs already, and need not compute with ggml.
+    /// It is never there: the engine need not compute with ggml.
     None,
 }
 

@@ -25,6 +25,9 @@ const TRIAL_PREFIX: &str = "~";
 /// How long the end of a program is waited for after its connection broke, and how often it is looked for.
 const DEATH_LOOKS: (u32, Duration) = (40, Duration::from_millis(50));
 
+/// How long the news of an interruption is waited for after something failed, and how often it is looked for.
+const INTERRUPTION_LOOKS: (u32, Duration) = (6, Duration::from_millis(50));
+
 /// A job that is being done.
 pub(super) struct Session<'a> {
     job: &'a Job,
@@ -81,7 +84,7 @@ impl<'a> Session<'a> {
         self.begin(Phase::WeightLoad);
         let outcome = self.work();
         let outcome = match outcome {
-            Err(error) if error.is_interrupted() => Ok(()),
+            Err(error) if error.is_interrupted() || self.is_interrupted_meanwhile() => Ok(()),
             Err(error) => Err(self.explained(error)),
             Ok(_) => Ok(()),
         };
@@ -94,6 +97,15 @@ impl<'a> Session<'a> {
         let Totals { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns } = self.totals;
         self.tell(EngineEvent::Finished { prompt_tokens, cached_tokens, prompt_ns, generated_tokens, decode_ns });
         Ok(())
+    }
+
+    /// Ctrl-C reaches a program that was started, too: its end may be seen before the interruption is.
+    fn is_interrupted_meanwhile(&self) -> bool {
+        let (looks, pause) = INTERRUPTION_LOOKS;
+        (0..looks).any(|_| {
+            thread::sleep(pause);
+            self.interruption.is_interrupted()
+        })
     }
 
     fn work(&mut self) -> Result<Outcome, ServerError> {
