@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 BIN := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help run test test-quick bench bench-python lint setup clean
+.PHONY: help run test test-quick test-vllm bench bench-python lint setup clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ test-quick: ## format, clippy and the tests that take seconds
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	DWELL_QUICK=1 scripts/test.sh
+
+test-vllm: ## the tests with a real vLLM, which is installed first (1.5 GB beside PyTorch)
+	@scripts/setup.sh test
+	@scripts/fetch-vllm.sh
+	cargo build --release --workspace
+	cargo test --release --workspace --test servers vllm::
 
 bench: ## measure what dwell costs: make bench ARGS='--help'
 	@scripts/setup.sh run

@@ -24,7 +24,7 @@ pub use cached::{cached, llama_program};
 use dwell_events::schema::Table;
 use dwell_store::open_table;
 pub use processes::{wait_for_end_of, worker_of};
-pub use running_server::RunningServer;
+pub use running_server::{RunningServer, http_answer};
 pub use skip::skip;
 pub use small_disk::SmallDisk;
 pub use waiting::{pid_of, send, wait_for};

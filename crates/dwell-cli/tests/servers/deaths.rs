@@ -17,29 +17,34 @@ use crate::ollama;
 const LONG: [&str; 7] = ["--context-length", "8192", "--max-tokens", "8000", "--prompt", "hello", "--ignore-end"];
 
 /// A run that is caught while it goes on, in a process group of its own as a shell would start it. Killed when dropped.
-struct LiveRun {
-    child: Child,
+pub struct LiveRun {
+    pub child: Child,
     run: Run,
     stdout: PathBuf,
     stderr: PathBuf,
 }
 
 impl LiveRun {
-    fn start(place: &Workplace, model: &Path, mut command: Command) -> Self {
+    pub fn start(place: &Workplace, model: &Path, mut command: Command) -> Self {
         let (stdout, stderr) = (place.path().join("stdout"), place.path().join("stderr"));
         command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
         let child = command.process_group(0).spawn().unwrap();
         Self { child, run: place.opened_run(model), stdout, stderr }
     }
 
+    /// Whether some of the answer has come.
+    pub fn has_words(&self) -> bool {
+        std::fs::metadata(&self.stderr).unwrap().len() > 300
+    }
+
     /// The process that computes, once some of the answer has come.
     fn computing_pid(&self) -> u32 {
-        wait_for("some words of the answer", || (std::fs::metadata(&self.stderr).unwrap().len() > 300).then_some(()));
+        wait_for("some words of the answer", || self.has_words().then_some(()));
         let pids = recorded_pids(&self.run);
         *pids.first().unwrap()
     }
 
-    fn wait(mut self) -> (Run, Output) {
+    pub fn wait(mut self) -> (Run, Output) {
         let status = wait_for("the end of the observer", || self.child.try_wait().unwrap());
         let read = |path: &Path| std::fs::read(path).unwrap();
         let output = Output { status, stdout: read(&self.stdout), stderr: read(&self.stderr) };
@@ -122,7 +127,7 @@ fn a_killed_observer_takes_llama_server_along_and_its_run_is_recovered() {
 }
 
 /// Processes that have a word in their environment.
-fn processes_with(word: &str) -> Vec<u32> {
+pub fn processes_with(word: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has = |pid: &u32| {

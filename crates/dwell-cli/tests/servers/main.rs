@@ -16,3 +16,5 @@ mod ollama;
 mod publisher;
 mod refusals;
 mod sequences;
+mod vllm;
+mod vllm_server;
