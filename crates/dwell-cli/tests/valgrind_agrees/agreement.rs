@@ -48,14 +48,16 @@ fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
     observed
 }
 
-/// What it saw stored before the computations of each step, and loaded after them. Before the first of them the program had
-/// other things in the same memory; of that only what was claimed is taken. The recorder itself reads inputs, to know which
+/// What it saw stored before the computations of each step, and loaded after them. Before the first of them and after the last
+/// the program has other things in the same memory; of that only what was claimed is taken. The recorder itself reads inputs, to know which
 /// rows and cells they name; that is not the program's doing.
 fn around_graphs(steps: &[u32], seen: &Seen, claimed: &BTreeMap<u32, Touched>) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
     let mut first = seen.before.first().cloned().unwrap_or_default();
     first.stores.keep(claimed.values().next().map(|touched| &touched.stores));
-    let after = seen.before.iter().skip(1).chain([&seen.after]);
+    let mut last = seen.after.clone();
+    last.loads.keep(claimed.values().next_back().map(|touched| &touched.loads));
+    let after = seen.before.iter().skip(1).chain([&last]);
     let before = [&first].into_iter().chain(seen.before.iter().skip(1));
     for ((&step, before), after) in steps.iter().zip(before).zip(after) {
         let touched = observed.entry(step).or_default();
