@@ -50,6 +50,11 @@ fn is_told_better(table: &str, column: &str, expected: &str, found: &str) -> boo
         ("kv_block_lifecycle", "lifetime_ns") => {
             number(found).zip(number(expected)).is_some_and(|(now, then)| now < then)
         }
+        // A block that another one is attached to was not found again by that alone.
+        ("kv_block_lifecycle", "total_reads") => {
+            number(found).zip(number(expected)).is_some_and(|(now, then)| now < then)
+        }
+        ("kv_block_lifecycle", "last_read_ns") => number(found) < number(expected),
         ("kv_block_lifecycle", "end_cause") => expected.contains("overwritten") && found.contains("removed"),
         // A token of a server begins with the computation that gave it, and not when it arrived; what was dropped is not in
         // the cache any more.
