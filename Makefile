@@ -38,7 +38,7 @@ test-quick: ## format, clippy and the tests that take seconds
 test-vllm: ## the tests with a real vLLM, which is installed first (1.5 GB beside PyTorch)
 	@scripts/setup.sh test
 	@scripts/fetch-vllm.sh
-	cargo build --release --workspace
+	cargo build --release --workspace --all-targets
 	cargo test --release --workspace --test servers vllm::
 
 bench: ## measure what dwell costs: make bench ARGS='--help'
