@@ -9,7 +9,7 @@ use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_rows;
 use crate::mrm_trace::MrmTraceGatherer;
-use crate::reader::{Access, AddressAccess, LifecycleBatch, TraceBatch};
+use crate::reader::{Access, AddressAccess, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::RegionTypeNames;
 use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
@@ -40,8 +40,9 @@ const ROWS_AHEAD: usize = 64;
 
 /// Computes the metrics of one run.
 ///
-/// Push the batches of `kv_block_lifecycle` first, if there are any, then those of `trace`, then ask for the report.
-/// With the lives of KV blocks given, those are the lives of the KV cache; else they are followed in the trace.
+/// Push the batches of `trace`, then those of `kv_block_lifecycle` if there are any, then ask for the report. Where lives of KV
+/// blocks are to come, [`Analyser::expect_kv_lifecycle`] says so before: they are then the lives of the KV cache, which else are
+/// followed in the trace.
 pub struct Analyser {
     options: Options,
     names: RegionTypeNames,
@@ -50,7 +51,12 @@ pub struct Analyser {
     basis: Basis,
     trace_rows: u64,
     backward_rows: u64,
+    /// How often the time changed from one row to the next.
+    ticks: u64,
     kv_lives: u64,
+    expects_kv_lives: bool,
+    /// Lives of KV blocks that wait until rows are sorted.
+    waiting_kv_lives: Vec<BlockLife>,
     /// Rows that wait to be sorted, with their place among rows of the same time.
     waiting: Vec<(u64, Access)>,
 }
@@ -59,7 +65,7 @@ impl Analyser {
     /// An analyser that has seen nothing.
     pub fn new(options: Options) -> Self {
         let gathering = match options.definitions {
-            Definitions::Dwell => Gathering::Dwell(Box::default()),
+            Definitions::Dwell => Gathering::Dwell(Box::new(Gatherer::new(options.thresholds.step_ns()))),
             Definitions::MrmTrace => Gathering::MrmTrace(Box::default()),
         };
         Self {
@@ -70,7 +76,10 @@ impl Analyser {
             basis: Basis::Exact,
             trace_rows: 0,
             backward_rows: 0,
+            ticks: 0,
             kv_lives: 0,
+            expects_kv_lives: false,
+            waiting_kv_lives: Vec::new(),
             waiting: Vec::new(),
         }
     }
@@ -106,19 +115,41 @@ impl Analyser {
         }
     }
 
-    /// Takes rows of `kv_block_lifecycle`; an empty batch says that the run has no KV blocks.
+    /// Says before any row of `trace` that `kv_block_lifecycle` will come; the batch is its first. Nothing changes if the
+    /// blocks are those that a server published: they have no addresses, and no access is one to them.
+    pub fn expect_kv_lifecycle(&mut self, first: &RecordBatch) -> Result<(), AnalysisError> {
+        if self.trace_rows > 0 {
+            return Err(AnalysisError::LifecycleAfterTrace);
+        }
+        if !LifecycleBatch::has_addresses(first)? {
+            return Ok(());
+        }
+        self.expects_kv_lives = true;
+        if let Gathering::Dwell(gatherer) = &mut self.gathering {
+            gatherer.expect_kv_lives();
+        }
+        Ok(())
+    }
+
+    /// Takes rows of `kv_block_lifecycle`, after all rows of `trace`, which know the steps. Without
+    /// [`Analyser::expect_kv_lifecycle`] they are left out.
     ///
     /// Needs address, write_ns, last_read_ns, evict_ns and total_reads; takes bytes (else 1 a block), layer and kind
     /// where they are. The definitions of mrm-trace do not use it.
     pub fn push_kv_lifecycle(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
-        if self.trace_rows > 0 {
-            return Err(AnalysisError::LifecycleAfterTrace);
+        if !self.expects_kv_lives {
+            return Ok(());
         }
-        let Some(batch) = LifecycleBatch::new(batch)? else { return Ok(()) };
+        let batch = LifecycleBatch::new(batch)?;
         self.kv_lives += batch.rows() as u64;
-        if let Gathering::Dwell(gatherer) = &mut self.gathering {
-            gatherer.expect_kv_lives();
-            (0..batch.rows()).for_each(|row| gatherer.push_kv_life(&batch.life(row)));
+        let lives = (0..batch.rows()).map(|row| batch.life(row));
+        match (&mut self.gathering, self.options.row_order) {
+            (Gathering::Dwell(_), RowOrder::Any) => self.waiting_kv_lives.extend(lives),
+            (Gathering::Dwell(gatherer), RowOrder::Ascending) => {
+                let end_ns = self.window.map_or(0, |window| window.last_ns);
+                lives.for_each(|life| gatherer.push_kv_life(&life, end_ns));
+            }
+            (Gathering::MrmTrace(_), _) => {}
         }
         Ok(())
     }
@@ -128,6 +159,7 @@ impl Analyser {
         let window = self.window.get_or_insert(ObservationWindow { first_ns, last_ns: first_ns });
         for &now_ns in timestamps_ns {
             if now_ns >= window.last_ns {
+                self.ticks += u64::from(now_ns > window.last_ns);
                 window.last_ns = now_ns;
             } else {
                 window.first_ns = window.first_ns.min(now_ns);
@@ -157,17 +189,22 @@ impl Analyser {
         self.basis = self.basis.max(other.basis);
         self.trace_rows += other.trace_rows;
         self.backward_rows += other.backward_rows;
+        self.ticks = self.ticks.max(other.ticks);
         self.kv_lives += other.kv_lives;
         self.waiting.extend(other.waiting);
+        self.waiting_kv_lives.extend(other.waiting_kv_lives);
         Ok(())
     }
 
     /// The report on everything that was pushed; an empty one if nothing was.
     pub fn finish(mut self) -> MetricsReport {
-        self.follow_waiting();
-        let window_s = self.window.map_or(0.0, |window| window.duration_s());
+        if self.options.row_order == RowOrder::Any {
+            self.ticks = 0;
+            self.follow_waiting();
+        }
         let mut report = MetricsReport {
             definitions: self.options.definitions,
+            thresholds: self.options.thresholds,
             window: self.window,
             trace_rows: self.trace_rows,
             backward_rows: self.backward_rows,
@@ -180,13 +217,14 @@ impl Analyser {
         };
         match self.gathering {
             Gathering::Dwell(gatherer) => {
-                (report.totals, report.regions) = summarise(*gatherer, window_s);
+                (report.totals, report.regions) = summarise(*gatherer, self.window.unwrap_or_default(), self.ticks);
                 report.region_types = report.totals.region_types(&self.options.thresholds);
             }
             Gathering::MrmTrace(gatherer) => {
                 let (regions, intervals_ns) = gatherer.finish(&self.names);
                 let frames = MrmTraceFrames::new(regions, intervals_ns, &self.names, &self.options.thresholds);
-                report.region_types = mrm_rows::region_types(&frames, self.basis, window_s);
+                report.region_types =
+                    mrm_rows::region_types(&frames, self.basis, self.window.unwrap_or_default().duration_s());
                 report.mrm_trace = Some(frames);
             }
         }
@@ -198,8 +236,18 @@ impl Analyser {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by_key(|(place, access)| (access.timestamp_ns, *place));
         let accesses = waiting.iter().map(|(_, access)| access);
+        let end_ns = self.window.map_or(0, |window| window.last_ns);
         match &mut self.gathering {
-            Gathering::Dwell(gatherer) => accesses.for_each(|access| gatherer.push(access)),
+            Gathering::Dwell(gatherer) => {
+                let mut last_ns = self.window.map_or(0, |window| window.first_ns);
+                for access in accesses {
+                    // Rows that came in any order tell only now how often the time changes.
+                    self.ticks += u64::from(access.timestamp_ns != last_ns);
+                    last_ns = access.timestamp_ns;
+                    gatherer.push(access);
+                }
+                self.waiting_kv_lives.iter().for_each(|life| gatherer.push_kv_life(life, end_ns));
+            }
             Gathering::MrmTrace(gatherer) => gatherer.follow(accesses.map(AddressAccess::from)),
         }
     }

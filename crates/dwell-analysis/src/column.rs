@@ -58,7 +58,7 @@ dwell_events::choices! {
         /// Windows of the same step are added up. Equal to the whole if each part has rows in every step that is
         /// entered more than once.
         Steps = "steps",
-        /// Only pairs of rows within a part count, so that the figure differs from that of the whole.
+        /// Only rows, steps and times within a part count, so that the figure differs from that of the whole.
         WithinParts = "within parts",
         /// The bounds are those of the sampler that was slowest in any part, so they may be wider than the whole's.
         WidestBounds = "widest bounds",

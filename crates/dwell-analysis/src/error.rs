@@ -63,7 +63,7 @@ pub enum AnalysisError {
         /// Whose definitions.
         definitions: &'static str,
     },
-    /// KV lives came when accesses of the KV cache may already have been followed byte by byte.
-    #[error("kv_block_lifecycle was pushed after trace; it has to come first")]
+    /// KV lives were announced when accesses of the KV cache may already have been followed byte by byte.
+    #[error("kv_block_lifecycle was announced after rows of trace; it has to be before")]
     LifecycleAfterTrace,
 }

@@ -8,11 +8,13 @@ use crate::kv_lives::KvLives;
 use crate::lives::{ByteRange, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
-use crate::metrics::retention::{FinishedLife, LifeTally};
+use crate::metrics::retention::{FinishedLife, LifeTally, Needed};
 use crate::reader::{Access, BlockLife, Manner};
+use crate::recency::Recency;
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{KNOWN_TYPES, known_index};
 use crate::sampling::SamplerTally;
+use crate::step_clock::StepClock;
 use crate::step_windows::{KnownStep, StepRanges, StepWindows};
 use crate::{AnalysisError, Basis};
 
@@ -48,6 +50,11 @@ impl Region {
         }
     }
 
+    /// Whether any of its bytes was accessed twice.
+    pub(crate) fn has_intervals(&self) -> bool {
+        self.intervals_ns.largest_seen().is_some()
+    }
+
     fn count(&mut self, access: &Access) {
         self.first_seen_ns = self.first_seen_ns.min(access.timestamp_ns);
         self.last_seen_ns = self.last_seen_ns.max(access.timestamp_ns);
@@ -69,6 +76,8 @@ impl Region {
 /// Follows a trace by dwell's definitions.
 #[derive(Default)]
 pub(crate) struct Gatherer {
+    /// How long a step takes at the pace that suitability is rated at.
+    step_ns: u64,
     index: RegionIndex,
     pub(crate) regions: Vec<Region>,
     lives: LifeMap,
@@ -79,17 +88,38 @@ pub(crate) struct Gatherer {
     pub(crate) kv_lives: Option<KvLives>,
     /// What steps touched of the KV cache, if its lives come from elsewhere.
     kv_steps: StepRanges,
+    /// When its bytes were last accessed, likewise.
+    kv_recency: Recency,
+    pub(crate) clock: StepClock,
     pub(crate) samples: SamplerTally,
 }
 
 impl Gatherer {
-    /// From now on accesses of the KV cache are counted, and its lives are those that are pushed.
-    pub(crate) fn expect_kv_lives(&mut self) -> &mut KvLives {
-        self.kv_lives.get_or_insert_default()
+    /// A gatherer of nothing yet; `step_ns` is how long a step takes at the pace that suitability is rated at.
+    pub(crate) fn new(step_ns: u64) -> Self {
+        Self { step_ns, ..Self::default() }
     }
 
-    pub(crate) fn push_kv_life(&mut self, life: &BlockLife) {
-        self.expect_kv_lives().push(life);
+    /// From now on accesses of the KV cache are counted, and its lives are those that are pushed.
+    pub(crate) fn expect_kv_lives(&mut self) {
+        self.kv_lives.get_or_insert_default();
+    }
+
+    /// Takes a life of a KV block, after the rows of the trace, which ended at `end_ns`: the steps have to be known.
+    pub(crate) fn push_kv_life(&mut self, life: &BlockLife, end_ns: u64) {
+        let needed = life.last_read_ns.map(|last_read_ns| Needed {
+            ns: last_read_ns.saturating_sub(life.write_ns),
+            span: self.clock.span(life.address, life.write_ns, last_read_ns),
+        });
+        let finished = FinishedLife {
+            needed,
+            resident_ns: life.evict_ns.unwrap_or(end_ns).saturating_sub(life.write_ns),
+            loads: life.reads,
+            bytes: life.bytes,
+            is_open: life.evict_ns.is_none(),
+            is_inferred: life.is_inherited,
+        };
+        self.kv_lives.get_or_insert_default().push(life, &finished, self.step_ns);
     }
 
     /// Reads what the next rows will need, and gives something that depends on it; see [`LifeMap::read_ahead`].
@@ -114,12 +144,13 @@ impl Gatherer {
         }
         self.tallies[type_index].follow(access);
         let step = self.steps.enter(access.address, access.step);
+        self.clock.follow(access.address, access.step, access.timestamp_ns);
         let range = (access.address, access.end());
         if range.0 == range.1 {
             return;
         }
         if type_index == KV_CACHE && self.kv_lives.is_some() {
-            self.touch_kv(position, range, step);
+            self.touch_kv(position, range, step, access.timestamp_ns);
         } else {
             let window = step.map_or(0, |step| step.number);
             let is_concluded = access.is_concluded_store();
@@ -138,8 +169,10 @@ impl Gatherer {
         }
     }
 
-    fn touch_kv(&mut self, position: usize, range: ByteRange, step: Option<KnownStep>) {
-        self.regions[position].footprint.touch(range);
+    fn touch_kv(&mut self, position: usize, range: ByteRange, step: Option<KnownStep>, now_ns: u64) {
+        let region = &mut self.regions[position];
+        region.footprint.touch(range);
+        self.kv_recency.visit(range, now_ns, |interval_ns, bytes| region.intervals_ns.add(interval_ns, bytes));
         if let Some(step) = step {
             self.steps.add(step, KV_CACHE, self.kv_steps.touch(step, range));
         }
@@ -149,8 +182,17 @@ impl Gatherer {
         let range = (access.address, access.end());
         let is_store_seen = access.op_type == OpType::Store && !visit.is_concluded;
         let counts_unseen_stores = access.basis != Basis::Sampled;
-        let (regions, region, steps) = (&mut self.regions, visit.region, &mut self.steps);
-        let mut sink = Sink { regions, region, is_store_seen, counts_unseen_stores, steps, counted_in };
+        let mut sink = Sink {
+            regions: &mut self.regions,
+            region: visit.region,
+            is_store_seen,
+            counts_unseen_stores,
+            now_ns: visit.now_ns,
+            clock: &self.clock,
+            step_ns: self.step_ns,
+            steps: &mut self.steps,
+            counted_in,
+        };
         match access.op_type {
             OpType::Load => self.lives.load(range, visit, &mut sink),
             OpType::Store => self.lives.store(range, visit, &mut sink),
@@ -168,6 +210,7 @@ impl Gatherer {
         self.lives.merge(other.lives, |region| positions[region as usize]);
         self.tallies.iter_mut().zip(&other.tallies).for_each(|(tallies, others)| tallies.merge(others));
         self.steps.merge(other.steps);
+        self.clock.merge(other.clock);
         self.samples.merge(&other.samples);
         Ok(())
     }
@@ -186,9 +229,15 @@ impl Gatherer {
         }
     }
 
-    /// Ends what is still going on, as far as the trace saw it.
-    pub(crate) fn close(&mut self) {
-        self.lives.close(&mut OpenLives { regions: &mut self.regions, counts_samples: self.samples.is_sampled() });
+    /// Closes what is still going on at the end of the trace.
+    pub(crate) fn close(&mut self, end_ns: u64) {
+        self.lives.close(&mut OpenLives {
+            regions: &mut self.regions,
+            counts_samples: self.samples.is_sampled(),
+            end_ns,
+            clock: &self.clock,
+            step_ns: self.step_ns,
+        });
         self.regions.iter_mut().for_each(|region| region.footprint.close());
     }
 }
@@ -201,6 +250,9 @@ struct Sink<'a> {
     is_store_seen: bool,
     /// Of samples nobody can tell how many stores came before the first that was seen.
     counts_unseen_stores: bool,
+    now_ns: u64,
+    clock: &'a StepClock,
+    step_ns: u64,
     steps: &'a mut StepWindows,
     /// Step and place of the region type.
     counted_in: Option<(KnownStep, usize)>,
@@ -214,7 +266,8 @@ impl Sink<'_> {
 
 impl LifeSink for Sink<'_> {
     fn life_ended(&mut self, life: &Life, bytes: ByteRange) {
-        add_life(self.regions, life, bytes, false);
+        let finished = finished_life(self.clock, life, bytes, (self.now_ns, false));
+        self.regions[life.region as usize].lives.add(&finished, self.step_ns);
         // What was there before came there by a store that nobody saw.
         if life.is_inferred && self.counts_unseen_stores {
             self.regions[life.region as usize].footprint.store(bytes);
@@ -255,24 +308,36 @@ struct OpenLives<'a> {
     regions: &'a mut [Region],
     /// Only the lives of sampled traces are judged by their samples.
     counts_samples: bool,
+    end_ns: u64,
+    clock: &'a StepClock,
+    step_ns: u64,
 }
 
 impl LifeSink for OpenLives<'_> {
     fn life_left_open(&mut self, life: &Life, (start, end): ByteRange) {
-        add_life(self.regions, life, (start, end), true);
+        let lives = &mut self.regions[life.region as usize].lives;
+        lives.add(&finished_life(self.clock, life, (start, end), (self.end_ns, true)), self.step_ns);
         if self.counts_samples {
             let samples = u64::from(life.loads) + u64::from(!life.is_inferred);
-            self.regions[life.region as usize].lives.add_samples(samples, end - start);
+            lives.add_samples(samples, end - start);
         }
     }
 }
 
-fn add_life(regions: &mut [Region], life: &Life, (start, end): ByteRange, is_open: bool) {
-    regions[life.region as usize].lives.add(&FinishedLife {
-        retention_ns: life.retention_ns(),
+/// The life of some bytes up to a moment, with whether it goes on after it.
+fn finished_life(
+    clock: &StepClock,
+    life: &Life,
+    (start, end): ByteRange,
+    (until_ns, is_open): (u64, bool),
+) -> FinishedLife {
+    let needed = life.retention_ns().map(|ns| Needed { ns, span: clock.span(start, life.begin_ns, life.last_load_ns) });
+    FinishedLife {
+        needed,
+        resident_ns: until_ns.saturating_sub(life.begin_ns),
         loads: life.loads.into(),
         bytes: end - start,
         is_open,
         is_inferred: life.is_inferred,
-    });
+    }
 }

@@ -20,11 +20,13 @@ pub struct HistogramRow {
     pub to_s: f64,
     /// Bytes of the lives; a byte counts once for each of its lives.
     pub bytes: u64,
+    /// Of these, bytes of lives that had not ended when the trace did, as far as they were seen.
+    pub censored_bytes: u64,
 }
 
 /// The columns of `retention_histogram.csv`, in order.
 #[rustfmt::skip]
-pub static HISTOGRAM_COLUMNS: [Column<HistogramRow>; 4] = [
+pub static HISTOGRAM_COLUMNS: [Column<HistogramRow>; 5] = [
     column(0, "region_type", Unit::None, Merging::Same, Getter::Text(|row| Some(Cow::from(&*row.region_type))),
         "region type"),
     column(1, "from_s", Unit::Seconds, Merging::Derived, Getter::Number(|row| Some(row.from_s)),
@@ -33,6 +35,8 @@ pub static HISTOGRAM_COLUMNS: [Column<HistogramRow>; 4] = [
         "where the next bin begins; in the last bin the longest life"),
     column(3, "bytes", Unit::Bytes, Merging::Derived, Getter::Integer(|row| Some(row.bytes)),
         "bytes of the lives; a byte counts once for each life"),
+    column(4, "censored_bytes", Unit::Bytes, Merging::Derived, Getter::Integer(|row| Some(row.censored_bytes)),
+        "of them, bytes of lives that had not ended when the run did: they are at least so long"),
 ];
 
 /// Lives of one region type, gathered.
@@ -40,15 +44,27 @@ pub static HISTOGRAM_COLUMNS: [Column<HistogramRow>; 4] = [
 pub(crate) struct GatheredLives {
     pub(crate) region_type: RegionTypeName,
     /// Nanoseconds and bytes.
-    pub(crate) lives: Vec<(f64, u64)>,
+    pub(crate) ended: Vec<(f64, u64)>,
+    /// The same of lives that had not ended.
+    pub(crate) open: Vec<(f64, u64)>,
     pub(crate) never_read_bytes: u64,
 }
 
 impl GatheredLives {
-    /// Bytes of the lives that were so long.
-    fn bytes_of(&self, is_meant: impl Fn(f64) -> bool) -> u64 {
-        let meant = self.lives.iter().filter(|(ns, _)| is_meant(*ns)).map(|&(_, bytes)| bytes);
-        meant.fold(0, u64::saturating_add)
+    /// A row of the lives that were so long.
+    fn row(&self, from_ns: f64, to_ns: f64, is_meant: impl Fn(f64) -> bool) -> HistogramRow {
+        let bytes_of = |lives: &[(f64, u64)]| {
+            let meant = lives.iter().filter(|(ns, _)| is_meant(*ns)).map(|&(_, bytes)| bytes);
+            meant.fold(0, u64::saturating_add)
+        };
+        let censored_bytes = bytes_of(&self.open);
+        HistogramRow {
+            region_type: self.region_type.clone(),
+            from_s: from_ns / NS_PER_S,
+            to_s: to_ns / NS_PER_S,
+            bytes: censored_bytes.saturating_add(bytes_of(&self.ended)),
+            censored_bytes,
+        }
     }
 }
 
@@ -89,7 +105,9 @@ impl MetricsReport {
     /// its working set. Types whose retention is not exact have no rows.
     pub fn retention_histogram(&self, bins: usize) -> Vec<HistogramRow> {
         let gathered = self.gathered_lives();
-        let Some(bins) = Bins::over(gathered.iter().flat_map(|of_type| &of_type.lives), bins) else {
+        let Some(bins) =
+            Bins::over(gathered.iter().flat_map(|of_type| of_type.ended.iter().chain(&of_type.open)), bins)
+        else {
             return gathered.iter().map(|of_type| first_bin(of_type, 0.0)).collect();
         };
         gathered.iter().flat_map(|of_type| rows_of_type(of_type, &bins)).collect()
@@ -109,25 +127,15 @@ impl MetricsReport {
 }
 
 fn first_bin(of_type: &GatheredLives, to_ns: f64) -> HistogramRow {
-    HistogramRow {
-        region_type: of_type.region_type.clone(),
-        from_s: 0.0,
-        to_s: to_ns / NS_PER_S,
-        bytes: of_type.never_read_bytes.saturating_add(of_type.bytes_of(|ns| ns <= 0.0)),
-    }
+    let row = of_type.row(0.0, to_ns, |ns| ns <= 0.0);
+    HistogramRow { bytes: row.bytes.saturating_add(of_type.never_read_bytes), ..row }
 }
 
 fn rows_of_type<'a>(of_type: &'a GatheredLives, bins: &'a Bins) -> impl Iterator<Item = HistogramRow> + 'a {
     let row = |bin: usize| {
         let (from_ns, to_ns) = (bins.edge_ns(bin), bins.edge_ns(bin + 1));
         let is_last = bin + 1 == bins.count;
-        let is_within = |ns: f64| ns >= from_ns && (ns < to_ns || is_last);
-        HistogramRow {
-            region_type: of_type.region_type.clone(),
-            from_s: from_ns / NS_PER_S,
-            to_s: to_ns / NS_PER_S,
-            bytes: of_type.bytes_of(is_within),
-        }
+        of_type.row(from_ns, to_ns, |ns| ns >= from_ns && (ns < to_ns || is_last))
     };
     std::iter::once(first_bin(of_type, bins.shortest_ns)).chain((0..bins.count).map(row))
 }

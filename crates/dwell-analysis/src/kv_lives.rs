@@ -31,17 +31,10 @@ pub(crate) struct KvTensor {
 }
 
 impl KvTensor {
-    fn add(&mut self, life: &BlockLife) {
-        let retention_ns = life.last_read_ns.map(|last_read_ns| last_read_ns.saturating_sub(life.write_ns));
-        self.lives.add(&FinishedLife {
-            retention_ns,
-            loads: life.reads,
-            bytes: life.bytes,
-            is_open: !life.is_evicted,
-            is_inferred: life.is_inherited,
-        });
-        if let Some(retention_ns) = retention_ns {
-            self.intervals_ns.add_by_sum(retention_ns, life.reads, life.bytes);
+    fn add(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: u64) {
+        self.lives.add(finished, step_ns);
+        if let Some(needed) = finished.needed {
+            self.intervals_ns.add_by_sum(needed.ns, life.reads, life.bytes);
         }
         self.lowest_address = self.lowest_address.min(life.address);
         self.basis = self.basis.max(life.basis);
@@ -84,9 +77,9 @@ pub(crate) struct KvLives {
 }
 
 impl KvLives {
-    pub(crate) fn push(&mut self, life: &BlockLife) {
+    pub(crate) fn push(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: u64) {
         let first = || KvTensor { lowest_address: u64::MAX, ..KvTensor::default() };
-        self.tensors.entry(life.tensor).or_insert_with(first).add(life);
+        self.tensors.entry(life.tensor).or_insert_with(first).add(life, finished, step_ns);
     }
 
     /// Adds the blocks of another part of the run.

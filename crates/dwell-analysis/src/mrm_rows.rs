@@ -64,7 +64,7 @@ fn region_type(frames: &MrmTraceFrames, summary: &MrmRetentionSummary, basis: Ba
         suitability: Suitability {
             class: class.unwrap_or(SuitabilityClass::NotRated),
             window_s,
-            is_window_limited: false,
+            ..Suitability::default()
         },
         ..RegionTypeRow::empty(name.clone(), summary.n_regions, Definitions::MrmTrace)
     }

@@ -237,7 +237,8 @@ pub(crate) struct BlockLife {
     pub(crate) address: u64,
     pub(crate) write_ns: u64,
     pub(crate) last_read_ns: Option<u64>,
-    pub(crate) is_evicted: bool,
+    /// None if it stayed until the end.
+    pub(crate) evict_ns: Option<u64>,
     pub(crate) reads: u64,
     pub(crate) bytes: u64,
     /// Layer and whether it is a key; none where the table does not say.
@@ -263,18 +264,19 @@ pub(crate) struct LifecycleBatch {
 }
 
 impl LifecycleBatch {
-    /// Finds and checks the columns. None of blocks that a server published: they have no addresses, and no access is
-    /// one to them.
-    pub(crate) fn new(batch: &RecordBatch) -> Result<Option<Self>, AnalysisError> {
+    /// Whether accesses are ones to the blocks: those that a server published have no addresses.
+    pub(crate) fn has_addresses(batch: &RecordBatch) -> Result<bool, AnalysisError> {
         let rows = batch.num_rows();
-        if rows > 0 && required(batch, LIFECYCLE, "address")?.null_count() == rows {
-            return Ok(None);
-        }
+        Ok(rows == 0 || required(batch, LIFECYCLE, "address")?.null_count() < rows)
+    }
+
+    /// Finds and checks the columns.
+    pub(crate) fn new(batch: &RecordBatch) -> Result<Self, AnalysisError> {
         let numbers = |column| Numbers::new(required(batch, LIFECYCLE, column)?, column);
         let optional = |column| -> Result<_, AnalysisError> {
             batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
-        Ok(Some(Self {
+        Ok(Self {
             addresses: numbers("address")?.without_nulls("address")?,
             writes_ns: numbers("write_ns")?.without_nulls("write_ns")?,
             last_reads_ns: numbers("last_read_ns")?,
@@ -290,7 +292,7 @@ impl LifecycleBatch {
                 .column_by_name("begin_cause")
                 .map(|array| texts(array, "begin_cause", |cause| Ok(cause == Some(BeginCause::Inherited.name()))))
                 .transpose()?,
-        }))
+        })
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -305,7 +307,7 @@ impl LifecycleBatch {
             address: self.addresses[row],
             write_ns: self.writes_ns[row],
             last_read_ns: self.last_reads_ns.get(row),
-            is_evicted: self.evictions_ns.get(row).is_some(),
+            evict_ns: self.evictions_ns.get(row),
             reads: self.reads[row],
             bytes: self.bytes.as_ref().map_or(1, |bytes| bytes[row]),
             tensor: layer.zip(is_key),

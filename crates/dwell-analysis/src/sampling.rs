@@ -16,6 +16,10 @@ use crate::reader::Access;
 pub enum Estimate {
     /// Every access was seen: the figure is that of the trace.
     Exact,
+    /// Every access was seen, but lives went on when the trace ended; the bounds are an interval of 95 %.
+    Censored,
+    /// Accesses that far apart have the same time in the trace: the truth lies between none and the resolution.
+    BelowResolution,
     /// Only some accesses were seen; the truth lies between the bounds.
     Bounded,
     /// Nothing can be said.
@@ -27,6 +31,8 @@ impl Estimate {
     pub fn name(self) -> &'static str {
         match self {
             Estimate::Exact => "exact",
+            Estimate::Censored => "censored",
+            Estimate::BelowResolution => "below_resolution",
             Estimate::Bounded => "bounded",
             Estimate::NotEstimable => "not_estimable",
         }
@@ -183,7 +189,7 @@ impl Sampler {
 fn bounded(lives: &LifeTally, unseen_lives: f64, samples: f64, basis: Basis) -> Retention {
     // A life runs on before its first and after its last sample for about the time between two of them.
     let unseen_share = 2.0 / samples;
-    let seconds = |share: f64| lives.retention_ns(share.clamp(0.0, 1.0)).map(|ns| ns / NS_PER_S);
+    let seconds = |share: f64| lives.seen_ns(share.clamp(0.0, 1.0)).map(|ns| ns / NS_PER_S);
     let low = |share: f64| {
         let share = share * (1.0 + unseen_lives) - 2.0 * unseen_lives;
         if share > 0.0 { seconds(share) } else { Some(0.0) }

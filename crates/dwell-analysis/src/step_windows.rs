@@ -13,7 +13,7 @@ use crate::region_type::KNOWN_TYPES;
 use crate::touched_steps::{PROMPT_NUMBER, STEPS_BACK};
 
 /// The `step` of a prompt.
-const PROMPT: u32 = 0;
+pub(crate) const PROMPT: u32 = 0;
 
 /// A step of a process.
 type StepKey = (u8, u32);

@@ -6,23 +6,29 @@ use crate::gatherer::{Gatherer, KV_CACHE, Region};
 use crate::metrics::inter_access_interval;
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::StoredBytes;
+use crate::observation::Observation;
 use crate::ranges::{ByteRange, byte_count, bytes_outside, covered_at_least, page_count};
 use crate::region_type::RegionTypeName;
-use crate::sampling::SamplerTally;
-use crate::table::RegionFigures;
+use crate::table::{ObservationWindow, RegionFigures};
 use crate::totals::{Tallied, Totals, TypeTotals};
 
 /// The totals of all region types, and the rows of all regions by id.
-pub(crate) fn summarise(mut gatherer: Gatherer, window_s: f64) -> (Totals, Vec<RegionFigures>) {
-    gatherer.close();
+pub(crate) fn summarise(mut gatherer: Gatherer, window: ObservationWindow, ticks: u64) -> (Totals, Vec<RegionFigures>) {
+    gatherer.close(window.last_ns);
+    let observation = Observation {
+        samples: std::mem::take(&mut gatherer.samples),
+        window_s: window.duration_s(),
+        resolution_s: if ticks > 0 { window.duration_s() / ticks as f64 } else { 0.0 },
+        steps: gatherer.clock.steps(),
+    };
     let stored_anywhere =
         covered_at_least(1, gatherer.regions.iter().flat_map(|region| region.footprint.stored().iter().copied()));
     let (tallied, unplaced) = tally_regions(&mut gatherer, &stored_anywhere);
     let types: Vec<TypeTotals> = (0..RegionType::ALL.len())
         .filter_map(|type_index| type_totals(&mut gatherer, type_index, &tallied, &unplaced, &stored_anywhere))
         .collect();
-    let regions = region_rows(&gatherer, &tallied);
-    (Totals { types, samples: gatherer.samples, window_s }, regions)
+    let regions = region_rows(&gatherer, &tallied, &observation);
+    (Totals { types, observation }, regions)
 }
 
 /// What each region's rows are made of, in the gatherer's order, and the KV tensors that lie in no region.
@@ -31,6 +37,7 @@ fn tally_regions(gatherer: &mut Gatherer, stored_anywhere: &[ByteRange]) -> (Vec
     let own = |region: &mut Region| {
         let is_replaced = takes_kv_lives && region.type_index == KV_CACHE;
         let stored = if is_replaced { StoredBytes::default() } else { stored_bytes(region, stored_anywhere) };
+        let has_traced_intervals = region.has_intervals();
         Tallied {
             basis: region.basis,
             lives: std::mem::take(&mut region.lives),
@@ -39,6 +46,7 @@ fn tally_regions(gatherer: &mut Gatherer, stored_anywhere: &[ByteRange]) -> (Vec
             interval_basis: region.basis,
             stored,
             has_kv_lives: is_replaced,
+            has_traced_intervals,
         }
     };
     let mut tallied: Vec<Tallied> = gatherer.regions.iter_mut().map(own).collect();
@@ -121,18 +129,18 @@ fn type_stored_bytes<'a>(
 }
 
 /// By id, then by type.
-fn region_rows(gatherer: &Gatherer, tallied: &[Tallied]) -> Vec<RegionFigures> {
+fn region_rows(gatherer: &Gatherer, tallied: &[Tallied], observation: &Observation) -> Vec<RegionFigures> {
     let names = RegionType::ALL.map(|region_type| RegionTypeName::from(region_type.name()));
     let mut rows: Vec<(&Region, &Tallied)> = gatherer.regions.iter().zip(tallied).collect();
     rows.sort_by_key(|(region, _)| (region.region_id, &names[region.type_index]));
     let row = |(region, tallied): (&Region, &Tallied)| {
-        region_row(&gatherer.samples, region, tallied, names[region.type_index].clone())
+        region_row(observation, region, tallied, names[region.type_index].clone())
     };
     rows.into_iter().map(row).collect()
 }
 
 fn region_row(
-    samples: &SamplerTally,
+    observation: &Observation,
     region: &Region,
     tallied: &Tallied,
     region_type: RegionTypeName,
@@ -142,9 +150,9 @@ fn region_row(
         region_type,
         first_seen_ns: Some(region.first_seen_ns),
         last_seen_ns: Some(region.last_seen_ns),
-        retention: tallied.retention(samples),
-        write_once: tallied.write_once(samples),
-        read_frequency: tallied.counts.figures(tallied.basis, tallied.reads_per_life(samples)),
+        retention: tallied.retention(observation),
+        write_once: tallied.write_once(observation),
+        read_frequency: tallied.counts.figures(tallied.basis, tallied.reads_per_life(observation)),
         working_set: WorkingSet {
             basis: tallied.basis,
             distinct_bytes: byte_count(region.footprint.touched()),

@@ -8,11 +8,14 @@ use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
 use crate::metrics::read_frequency::ReadFrequency;
 use crate::metrics::retention::Retention;
+use crate::metrics::suitability::{NotRatedReason, SuitabilityThresholds};
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::WriteOnce;
 use crate::metrics::{RegionTypeRow, region_columns, type_columns};
+use crate::quality::{Quality, QualityStatus};
 use crate::region_type::RegionTypeName;
 use crate::totals::Totals;
+use crate::validity::{Validity, ValidityClass};
 use crate::{Basis, Definitions, Metric, metrics::NS_PER_S, mrm_rows};
 
 /// From the first to the last row of the trace. What happened outside of it was not seen.
@@ -66,6 +69,8 @@ pub struct RegionFigures {
 pub struct MetricsReport {
     /// Whose definitions the figures follow.
     pub definitions: Definitions,
+    /// From which figures on a class is given.
+    pub thresholds: SuitabilityThresholds,
     /// What the trace covers; none if it has no rows.
     pub window: Option<ObservationWindow>,
     /// Rows of `trace`.
@@ -109,6 +114,20 @@ impl MetricsReport {
     fn mean_over_types(&self, figure: fn(&RegionTypeRow) -> Option<f64>) -> Option<f64> {
         let figures: Vec<f64> = self.region_types.iter().filter_map(figure).collect();
         (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+    }
+
+    /// Takes into account how far the run itself is to be trusted: no memory is rated by a trace that lacks accesses, nor by the
+    /// seconds of a run that was disturbed. Steps are the same however slow they were.
+    pub fn heed(&mut self, quality: Option<&Quality>, validity: Option<&Validity>) {
+        let is_contaminated = validity.is_some_and(|validity| validity.class == ValidityClass::Contaminated);
+        let reason = match quality.map(|quality| quality.status) {
+            Some(QualityStatus::Fail) => NotRatedReason::IncompleteTrace,
+            _ if is_contaminated && !self.totals.observation.has_steps() => NotRatedReason::ContaminatedRun,
+            _ => return,
+        };
+        if self.definitions == Definitions::Dwell {
+            self.region_types.iter_mut().for_each(|row| row.suitability.withdraw(reason));
+        }
     }
 
     /// `metrics.csv`: one line per region type. A field is empty where there is no figure.

@@ -11,7 +11,8 @@ use crate::metrics::retention::{LifeTally, Retention};
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::metrics::write_once::{StoredBytes, WriteOnce};
 use crate::metrics::{OfType, RegionTypeRow, TypeTallies};
-use crate::sampling::{SamplerTally, not_estimable_retention, not_estimable_write_once};
+use crate::observation::Observation;
+use crate::sampling::{not_estimable_retention, not_estimable_write_once};
 
 /// What a row of figures is made of, of one region or of all regions of a type.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Tallied {
     pub(crate) stored: StoredBytes,
     /// The lives are those of a table, whatever rows were seen.
     pub(crate) has_kv_lives: bool,
+    /// The intervals are between rows of the trace.
+    pub(crate) has_traced_intervals: bool,
 }
 
 impl Tallied {
@@ -37,47 +40,50 @@ impl Tallied {
         self.has_kv_lives |= other.has_kv_lives;
     }
 
+    /// Adds the lives of a cache tensor. Where no row of the trace came to its memory, its intervals are known as the mean of
+    /// each block's only.
     pub(crate) fn add_kv_tensor(&mut self, tensor: &KvTensor) {
+        if !self.has_traced_intervals {
+            self.intervals_ns.merge(&tensor.intervals_ns);
+            self.interval_basis = Basis::Inferred;
+        }
         self.basis = self.basis.max(tensor.basis);
         self.lives.merge(&tensor.lives);
-        self.intervals_ns.merge(&tensor.intervals_ns);
-        // Only the mean of a block's intervals is known.
-        self.interval_basis = Basis::Inferred;
         self.stored.add(tensor.stored_bytes());
         self.has_kv_lives = true;
     }
 
     /// Whether lives were followed along samples.
-    pub(crate) fn is_sampled(&self, samples: &SamplerTally) -> bool {
-        samples.is_sampled() && !self.has_kv_lives
+    pub(crate) fn is_sampled(&self, observation: &Observation) -> bool {
+        observation.samples.is_sampled() && !self.has_kv_lives
     }
 
-    pub(crate) fn retention(&self, samples: &SamplerTally) -> Retention {
-        if !self.is_sampled(samples) {
-            return self.lives.figures(self.basis);
+    pub(crate) fn retention(&self, observation: &Observation) -> Retention {
+        if !self.is_sampled(observation) {
+            return self.lives.figures(self.basis, observation);
         }
         let basis = self.basis.max(Basis::Sampled);
-        match samples.sampler() {
+        match observation.samples.sampler() {
             Ok(sampler) => sampler.retention(&self.lives, basis),
             Err(obstacle) => not_estimable_retention(obstacle, basis),
         }
     }
 
-    pub(crate) fn write_once(&self, samples: &SamplerTally) -> WriteOnce {
-        if !self.is_sampled(samples) {
+    pub(crate) fn write_once(&self, observation: &Observation) -> WriteOnce {
+        if !self.is_sampled(observation) {
             let basis = if self.lives.has_unseen_stores() { Basis::Inferred } else { self.basis };
             return self.stored.figures(basis);
         }
         let basis = self.basis.max(Basis::Sampled);
-        match samples.sampler() {
+        match observation.samples.sampler() {
             Ok(sampler) => sampler.write_once(&self.stored, basis),
             Err(_) => not_estimable_write_once(basis),
         }
     }
 
     /// Loads of a byte in one of its lives; none if lives cannot be followed.
-    pub(crate) fn reads_per_life(&self, samples: &SamplerTally) -> Option<f64> {
-        if self.is_sampled(samples) { None } else { self.lives.reads_per_life() }
+    pub(crate) fn reads_per_life(&self, observation: &Observation) -> Option<f64> {
+        if self.is_sampled(observation) { None } else { self.lives.reads_per_life() }
     }
 }
 
@@ -119,8 +125,7 @@ impl TypeTotals {
 pub struct Totals {
     /// By name of the type.
     pub(crate) types: Vec<TypeTotals>,
-    pub(crate) samples: SamplerTally,
-    pub(crate) window_s: f64,
+    pub(crate) observation: Observation,
 }
 
 impl Totals {
@@ -132,21 +137,19 @@ impl Totals {
                 Err(place) => self.types.insert(place, of_type.clone()),
             }
         }
-        self.samples.merge(&other.samples);
-        self.window_s = self.window_s.max(other.window_s);
+        self.observation.merge(&other.observation);
     }
 
     /// One row per region type that occurs, by name.
     pub fn region_types(&self, thresholds: &SuitabilityThresholds) -> Vec<RegionTypeRow> {
-        let row =
-            |totals| RegionTypeRow::of(&OfType { totals, samples: &self.samples, thresholds, window_s: self.window_s });
+        let row = |totals| RegionTypeRow::of(&OfType { totals, observation: &self.observation, thresholds });
         self.types.iter().map(row).collect()
     }
 
-    /// The retention that 99 % of all lives do not exceed, weighted by bytes, whatever memory they are in; none if lives were
-    /// followed along samples.
+    /// The retention that 99 % of all lives do not exceed, weighted by bytes, whatever memory they are in; none if the trace
+    /// ended before that was reached, or if lives were followed along samples.
     pub(crate) fn retention_p99_s(&self) -> Option<f64> {
-        self.whole()?.lives.figures(Basis::Exact).p99_s
+        self.whole()?.lives.figures(Basis::Exact, &self.observation).p99_s
     }
 
     /// The share of all stored bytes that were stored once; none if they were followed along samples.
@@ -158,7 +161,7 @@ impl Totals {
     fn whole(&self) -> Option<Tallied> {
         let mut whole = Tallied::default();
         for of_type in &self.types {
-            if of_type.tallied.is_sampled(&self.samples) {
+            if of_type.tallied.is_sampled(&self.observation) {
                 return None;
             }
             whole.merge(&of_type.tallied);
@@ -169,7 +172,7 @@ impl Totals {
 
     /// The lives of the types whose retention is exact.
     pub(crate) fn gathered_lives(&self) -> Vec<GatheredLives> {
-        let exact = self.types.iter().filter(|of_type| !of_type.tallied.is_sampled(&self.samples));
+        let exact = self.types.iter().filter(|of_type| !of_type.tallied.is_sampled(&self.observation));
         exact.map(|of_type| of_type.tallied.lives.gathered(of_type.region_type().name().into())).collect()
     }
 }

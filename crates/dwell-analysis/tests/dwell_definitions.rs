@@ -2,7 +2,11 @@
 
 mod support;
 
-use dwell_analysis::{Basis, MetricsReport, Options, RowOrder, SuitabilityClass, SuitabilityThresholds};
+use dwell_analysis::quality::{Quality, QualityInput, QualityStatus};
+use dwell_analysis::validity::{Validity, ValidityClass, ValidityInput};
+use dwell_analysis::{
+    Basis, Estimate, MetricsReport, NotRatedReason, Options, RowOrder, SuitabilityClass, SuitabilityThresholds,
+};
 use dwell_events::RegionType;
 use dwell_events::schema::kv_block_lifecycle::{BeginCause, KvBlockRow as KvBlock};
 use dwell_events::schema::trace::{CLEAR_SYMBOL, FILE_READ_SYMBOL, MAPPED_SYMBOL, TraceRow};
@@ -19,18 +23,147 @@ fn a_life_goes_from_a_store_to_the_last_load_before_the_next_store() {
     ];
     let report = dwell(&rows);
     let retention = &of_type(&report, "activation").retention;
-    assert_eq!(retention.p50_s, Some(1.0));
-    assert_eq!(retention.p99_s, Some(3.0));
-    assert_eq!(retention.mean_s, Some(2.0));
+    // The second life may go on: it counts among those that last a second, and says nothing of three.
+    assert_eq!((retention.p50_s, retention.p99_s), (Some(3.0), Some(3.0)));
+    assert_eq!(retention.mean_s, Some(3.0));
     assert_eq!(retention.max_s, Some(3.0));
     assert_eq!(retention.life_bytes, Some(16));
-    assert_eq!(retention.censored_share, Some(0.5));
+    assert_eq!((retention.censored_share, retention.estimate), (Some(0.5), Some(Estimate::Censored)));
     assert_eq!(retention.basis, Basis::Exact);
+    // The first stayed until it was overwritten, the second for a second at least.
+    assert_eq!((retention.residency_p50_s, retention.residency_p99_s), (Some(10.0), Some(10.0)));
+}
+
+#[test]
+fn a_trace_in_which_every_life_ends_has_the_figures_of_a_list() {
+    let mut rows = vec![];
+    for life in 0..10u64 {
+        rows.extend([store(life * 100 * S, 0x1000, 8), load((life * 100 + life + 1) * S, 0x1000, 8)]);
+    }
+    // A store that nothing follows in this type: the lives before have ended.
+    rows.push(over(1_000 * S, 0x1000, 8));
+    let retention = of_type(&dwell(&rows), "activation").retention.clone();
+    assert_eq!((retention.p50_s, retention.p90_s, retention.p99_s), (Some(5.0), Some(9.0), Some(10.0)));
+    assert_eq!((retention.p50_low_s, retention.p50_high_s), (Some(5.0), Some(5.0)));
+    assert_eq!((retention.mean_s, retention.residency_p50_s), (Some(5.5), Some(100.0)));
+    assert_eq!((retention.censored_share, retention.estimate), (Some(0.0), Some(Estimate::Exact)));
+}
+
+#[test]
+fn figures_of_lives_that_go_on_do_not_grow_with_the_run() {
+    // Memory that is read in every step and never rewritten, seen for 8 and for 64 steps.
+    let rows = |steps: u64| -> Vec<TraceRow<'static>> {
+        let weight = |row: TraceRow<'static>| TraceRow { region_type: RegionType::Weight, region_id: 1, ..row };
+        let reads = (1..=steps).map(|step| TraceRow { step: Some(step as u32), ..load(step * S, 0x1000, 800) });
+        std::iter::once(store(0, 0x1000, 800)).chain(reads).map(weight).collect()
+    };
+    for steps in [8, 64] {
+        let report = dwell(&rows(steps));
+        let retention = &of_type(&report, "weight").retention;
+        assert_eq!((retention.p50_s, retention.p99_s, retention.p50_high_s), (None, None, None));
+        assert_eq!((retention.p99_low_s, retention.p99_low_steps), (Some(steps as f64), Some(steps as f64)));
+        assert_eq!((retention.estimate, retention.censored_share), (Some(Estimate::Censored), Some(1.0)));
+        assert_eq!((retention.residency_p50_s, retention.residency_p99_low_s), (None, Some(steps as f64)));
+    }
+}
+
+#[test]
+fn steps_are_the_same_however_slow_they_are() {
+    let rows = |step_ns: u64| -> Vec<TraceRow<'static>> {
+        let at = |step: u64, row: TraceRow<'static>| TraceRow {
+            timestamp_ns: step * step_ns,
+            step: Some(step as u32),
+            ..row
+        };
+        (0..40u64)
+            .flat_map(|step| {
+                let address = 0x1000 + step % 4 * 8;
+                [at(step, load(0, address, 8)), at(step, store(0, address, 8))]
+            })
+            .collect()
+    };
+    let (fast, slow) = (dwell(&rows(1_000)), dwell(&rows(S)));
+    for report in [&fast, &slow] {
+        let row = of_type(report, "activation");
+        assert_eq!((row.retention.p50_steps, row.retention.p99_steps), (Some(4.0), Some(4.0)));
+        assert_eq!((row.steps, row.suitability.tokens_per_s), (40, Some(20.0)));
+    }
+    assert_eq!(of_type(&fast, "activation").retention.p50_s, Some(4e-6));
+    assert_eq!(of_type(&slow, "activation").retention.p50_s, Some(4.0));
+    assert_eq!(of_type(&fast, "activation").suitability.class, of_type(&slow, "activation").suitability.class);
+}
+
+#[test]
+fn a_class_holds_at_the_speed_that_was_asked_for() {
+    // Half of the memory is written once and read for thirty steps, then something else takes its place.
+    let step = |step: u64, row: TraceRow<'static>| TraceRow { step: Some(step as u32), ..row };
+    let rows: Vec<TraceRow<'_>> = (0..31u64)
+        .map(|number| step(number, if number == 0 { store(0, 0x1000, 8) } else { load(number, 0x1000, 8) }))
+        .chain([step(31, over(31, 0x1000, 8))])
+        .collect();
+    let class_at = |tokens_per_s: f64| {
+        let thresholds = SuitabilityThresholds { tokens_per_s, ..SuitabilityThresholds::default() };
+        of_type(&analyse(Options { thresholds, ..Options::default() }, None, &rows), "activation").suitability
+    };
+    assert_eq!(class_at(1.0).class, SuitabilityClass::HighMrm, "30 s");
+    assert_eq!(class_at(20.0).class, SuitabilityClass::MediumMrm, "1.5 s");
+    assert_eq!(class_at(100.0).class, SuitabilityClass::LowMrm, "0.3 s");
+    assert_eq!(class_at(100.0).tokens_per_s, Some(100.0));
+}
+
+#[test]
+fn a_life_shorter_than_the_resolution_is_said_to_be_that() {
+    // The store and the load of one operation have one time; operations are a second apart.
+    let rows: Vec<TraceRow<'_>> =
+        (0..10u64).flat_map(|second| [store(second * S, 0x1000, 8), load(second * S, 0x1000, 8)]).collect();
+    let report = dwell(&rows);
+    let row = of_type(&report, "activation");
+    assert_eq!((row.retention.estimate, row.time_resolution_s), (Some(Estimate::BelowResolution), Some(1.0)));
+    assert_eq!(
+        (row.retention.p50_s, row.retention.p50_low_s, row.retention.p50_high_s),
+        (Some(0.0), Some(0.0), Some(1.0))
+    );
+}
+
+#[test]
+fn a_trace_that_lacks_accesses_and_seconds_of_a_disturbed_run_rate_nothing() {
+    let with_steps = |is_stepped: bool| {
+        let step = |number: u32| is_stepped.then_some(number);
+        let rows = [
+            TraceRow { step: step(0), ..store(0, 0x1000, 8) },
+            TraceRow { step: step(1), ..load(20 * S, 0x1000, 8) },
+            TraceRow { step: step(2), ..store(30 * S, 0x1000, 8) },
+        ];
+        dwell(&rows)
+    };
+    let failed = Quality::of(&QualityInput { collector: "tensor_ops".to_owned(), ..QualityInput::default() });
+    assert_eq!(failed.status, QualityStatus::Fail);
+    let contaminated = Validity::of(&ValidityInput { baseline_cpu_pct: Some(99.0), ..ValidityInput::default() }, false);
+    assert_eq!(contaminated.class, ValidityClass::Contaminated);
+    let rated = |mut report: MetricsReport, quality: Option<&Quality>, validity: Option<&Validity>| {
+        report.heed(quality, validity);
+        of_type(&report, "activation").suitability.not_rated_because
+    };
+    assert_eq!(rated(with_steps(true), None, None), None);
+    assert_eq!(rated(with_steps(true), Some(&failed), None), Some(NotRatedReason::IncompleteTrace));
+    assert_eq!(
+        rated(with_steps(true), None, Some(&contaminated)),
+        None,
+        "steps do not depend on what disturbed the run"
+    );
+    assert_eq!(rated(with_steps(false), None, Some(&contaminated)), Some(NotRatedReason::ContaminatedRun));
 }
 
 #[test]
 fn lives_weigh_as_much_as_their_bytes() {
-    let rows = [store(0, 0x1000, 900), store(0, 0x2000, 100), load(S, 0x1000, 900), load(9 * S, 0x2000, 100)];
+    let rows = [
+        store(0, 0x1000, 900),
+        store(0, 0x2000, 100),
+        load(S, 0x1000, 900),
+        load(9 * S, 0x2000, 100),
+        over(10 * S, 0x1000, 900),
+        over(10 * S, 0x2000, 100),
+    ];
     let retention = of_type(&dwell(&rows), "activation").retention.clone();
     assert_eq!((retention.p50_s, retention.p90_s, retention.p99_s), (Some(1.0), Some(1.0), Some(9.0)));
     assert_eq!(retention.mean_s, Some(1.8));
@@ -38,7 +171,7 @@ fn lives_weigh_as_much_as_their_bytes() {
 
 #[test]
 fn a_load_of_a_part_prolongs_the_life_of_that_part_only() {
-    let rows = [store(0, 0x1000, 8), load(S, 0x1000, 8), load(5 * S, 0x1004, 2)];
+    let rows = [store(0, 0x1000, 8), load(S, 0x1000, 8), load(5 * S, 0x1004, 2), over(6 * S, 0x1000, 8)];
     let retention = of_type(&dwell(&rows), "activation").retention.clone();
     assert_eq!(retention.mean_s, Some((6.0 + 2.0 * 5.0) / 8.0));
 }
@@ -48,7 +181,7 @@ fn bytes_that_are_stored_and_never_loaded_are_counted_apart() {
     let rows = [store(0, 0x1000, 8), store(S, 0x1000, 4), load(2 * S, 0x1000, 2)];
     let retention = of_type(&dwell(&rows), "activation").retention.clone();
     assert_eq!(retention.life_bytes, Some(12));
-    assert_eq!(retention.never_read_bytes, Some(10));
+    assert_eq!((retention.never_read_bytes, retention.never_read_share), (Some(10), Some(10.0 / 12.0)));
     assert_eq!(retention.mean_s, Some(1.0));
 }
 
@@ -73,7 +206,7 @@ fn memory_that_is_only_read_counts_as_written_once_when_first_seen() {
     let rows: Vec<_> = (0..13).map(|second| TraceRow { timestamp_ns: second * S, ..weight }).collect();
     let report = dwell(&rows);
     let row = of_type(&report, "weight");
-    assert_eq!(row.retention.p50_s, Some(12.0));
+    assert_eq!((row.retention.p50_s, row.retention.p99_low_s), (None, Some(12.0)));
     assert_eq!((row.retention.basis, row.retention.inferred_share), (Basis::Inferred, Some(1.0)));
     assert_eq!((row.write_once.ratio, row.write_once.basis), (Some(1.0), Basis::Inferred));
     assert_eq!(row.read_frequency.read_write_ratio, None);
@@ -96,7 +229,7 @@ fn a_store_that_was_concluded_begins_an_inferred_life_and_is_no_seen_write() {
         let rows = [weight(TraceRow { symbol, ..store(0, 0x1000, 8) }), weight(load(3 * S, 0x1000, 8))];
         let report = dwell(&rows);
         let row = of_type(&report, "weight");
-        assert_eq!((row.retention.p50_s, row.retention.inferred_share), (Some(3.0), Some(1.0)));
+        assert_eq!((row.retention.max_s, row.retention.inferred_share), (Some(3.0), Some(1.0)));
         assert_eq!((row.retention.basis, row.write_once.basis), (Basis::Inferred, Basis::Inferred));
         assert_eq!((row.write_once.ratio, row.write_once.stored_bytes), (Some(1.0), Some(8)));
         assert_eq!((row.read_frequency.basis, row.working_set.basis), (Basis::Exact, Basis::Exact));
@@ -122,12 +255,13 @@ fn figures_of_the_whole_run_weigh_lives_by_bytes_not_by_type() {
         weight(load(2 * S, 0x2000, 999)),
         load(100 * S, 0x1000, 1),
         store(101 * S, 0x1000, 1),
+        over(102 * S, 0x2000, 999),
     ];
     let report = dwell(&rows);
-    assert_eq!((report.retention_p99_s(), report.write_once_ratio()), (Some(2.0), Some(0.999)));
+    assert_eq!((report.retention_p99_s(), report.write_once_ratio()), (Some(2.0), Some(1998.0 / 1999.0)));
     let by_type = mrm_trace(&rows);
     let p99s: Vec<f64> = by_type.region_types.iter().filter_map(|row| row.retention.p99_s).collect();
-    assert_eq!(by_type.retention_p99_s(), Some(p99s.iter().sum::<f64>() / 2.0));
+    assert_eq!(by_type.retention_p99_s(), Some(p99s.iter().sum::<f64>() / 3.0));
 }
 
 #[test]
@@ -190,6 +324,11 @@ fn the_working_set_of_a_step_is_what_the_step_touched() {
     ];
     let working_set = of_type(&dwell(&rows), "activation").working_set.clone();
     assert_eq!((working_set.step_median_bytes, working_set.step_max_bytes), (Some(40.0), Some(150)));
+}
+
+/// A store by another type of memory, which ends lives and begins one elsewhere.
+fn over(timestamp_ns: u64, address: u64, size_bytes: u64) -> TraceRow<'static> {
+    TraceRow { region_type: RegionType::Runtime, region_id: 7, ..store(timestamp_ns, address, size_bytes) }
 }
 
 /// Addresses of the second process of a run.
@@ -287,7 +426,18 @@ fn the_mean_interval_of_kv_blocks_is_not_cut_to_whole_nanoseconds() {
     let kv = TraceRow { region_type: RegionType::KvCache, region_id: 9, ..load(0, 0x1000, 100) };
     let interval =
         of_type(&analyse(Options::default(), Some(&blocks), &[kv]), "kv_cache").inter_access_interval.clone();
-    assert_eq!(interval.mean_ns, Some(11.0 / 5.0));
+    assert_eq!((interval.mean_ns, interval.basis), (Some(11.0 / 5.0), Basis::Inferred));
+}
+
+#[test]
+fn intervals_of_the_kv_cache_come_from_the_trace_where_it_has_them() {
+    let block = KvBlock { write_ns: 0, last_read_ns: Some(30), total_reads: 2, ..BLOCK };
+    let kv = |row: TraceRow<'static>| TraceRow { region_type: RegionType::KvCache, region_id: 9, ..row };
+    let rows = [kv(store(0, 0x1000, 100)), kv(load(5, 0x1000, 100)), kv(load(30, 0x1000, 100))];
+    let report = analyse(Options::default(), Some(&[block]), &rows);
+    let interval = &of_type(&report, "kv_cache").inter_access_interval;
+    assert_eq!((interval.p50_ns, interval.p99_ns, interval.mean_ns), (Some(5.0), Some(25.0), Some(15.0)));
+    assert_eq!(interval.basis, Basis::Exact);
 }
 
 #[test]
@@ -321,7 +471,9 @@ fn lives_of_kv_blocks_come_from_their_table_when_it_is_given() {
     ];
     let report = analyse(Options::default(), Some(&blocks), &[kv]);
     let row = of_type(&report, "kv_cache");
+    // One of three that were read ended, after 4 s; of the others one was followed for 1 s and one for 8 s.
     assert_eq!((row.retention.p50_s, row.retention.max_s), (Some(4.0), Some(8.0)));
+    assert_eq!((row.retention.p99_s, row.retention.residency_p50_low_s), (None, Some(3.0)));
     assert_eq!((row.retention.life_bytes, row.retention.never_read_bytes), (Some(400), Some(100)));
     assert_eq!((row.retention.censored_share, row.retention.basis), (Some(0.75), Basis::Exact));
     assert_eq!((row.write_once.stored_bytes, row.write_once.ratio), (Some(300), Some(2.0 / 3.0)));
@@ -336,29 +488,50 @@ fn kv_blocks_outside_of_any_region_still_count_for_the_type() {
     let block = KvBlock { last_read_ns: Some(S), total_reads: 1, ..BLOCK };
     let report = analyse(Options::default(), Some(&[block]), &[]);
     let row = of_type(&report, "kv_cache");
-    assert_eq!((row.n_regions, row.retention.p50_s), (0, Some(1.0)));
+    assert_eq!((row.n_regions, row.retention.max_s), (0, Some(1.0)));
 }
 
 #[test]
 fn suitability_needs_write_once_and_retention() {
     let weight = |row: TraceRow<'static>| TraceRow { region_type: RegionType::Weight, region_id: 1, ..row };
-    let rows =
-        [weight(store(0, 0x1000, 8)), weight(load(20 * S, 0x1000, 8)), store(0, 0x9000, 8), load(2 * S, 0x9000, 8)];
+    let rows = [
+        weight(store(0, 0x1000, 8)),
+        store(0, 0x9000, 8),
+        load(2 * S, 0x9000, 8),
+        over(3 * S, 0x9000, 8),
+        weight(load(20 * S, 0x1000, 8)),
+    ];
     let report = dwell(&rows);
-    assert_eq!(of_type(&report, "weight").suitability.class, SuitabilityClass::HighMrm);
+    assert_eq!(of_type(&report, "weight").suitability.class, SuitabilityClass::HighMrm, "however long it still lives");
     let activation = of_type(&report, "activation").suitability;
-    assert_eq!((activation.class, activation.is_window_limited), (SuitabilityClass::MediumMrm, true));
+    assert_eq!((activation.class, activation.is_window_limited), (SuitabilityClass::MediumMrm, false));
     let rewritten = [store(0, 0x9000, 8), store(1, 0x9000, 8), load(20 * S, 0x9000, 8)];
     let suitability = of_type(&dwell(&rewritten), "activation").suitability;
     assert_eq!((suitability.class, suitability.is_window_limited), (SuitabilityClass::LowMrm, false));
 }
 
 #[test]
-fn a_short_trace_says_that_it_could_not_have_seen_a_long_retention() {
+fn memory_that_outlives_a_short_trace_is_not_rated() {
     let suitability = of_type(&dwell(&[store(0, 0x1000, 8), load(3 * S, 0x1000, 8)]), "activation").suitability;
-    assert_eq!(suitability.class, SuitabilityClass::MediumMrm);
+    assert_eq!(suitability.class, SuitabilityClass::NotRated);
+    assert_eq!(suitability.not_rated_because, Some(NotRatedReason::WindowTooShort));
     assert!(suitability.is_window_limited);
     assert_eq!(suitability.window_s, 3.0);
+}
+
+#[test]
+fn a_short_life_in_a_long_window_is_rated_though_another_is_open() {
+    // A thousand lives of 1 µs in 27 hours, the last of them open.
+    let lives =
+        (0..1_000u64).flat_map(|life| [store(life * 100 * S, 0x1000, 8), load(life * 100 * S + 1_000, 0x1000, 8)]);
+    // Other memory is written once, so that the write-once ratio alone does not decide.
+    let once = (0..100u64).flat_map(|place| {
+        let address = 0x9000 + place * 8;
+        [store(place, address, 8), load(place + 1, address, 8), over(place + 2, address, 8)]
+    });
+    let rows: Vec<TraceRow<'_>> = once.chain(lives).collect();
+    let suitability = of_type(&dwell(&rows), "activation").suitability;
+    assert_eq!((suitability.class, suitability.is_window_limited), (SuitabilityClass::LowMrm, false));
 }
 
 #[test]

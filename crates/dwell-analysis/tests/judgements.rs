@@ -177,17 +177,24 @@ fn a_histogram_by_hand() {
         store(0, 0x4000, 2),
         load(S, 0x1000, 8),
         load(100 * S, 0x2000, 8),
+        store(100 * S, 0x1000, 6),
     ];
-    let bin = |from_s, to_s, bytes| HistogramRow { region_type: "activation".into(), from_s, to_s, bytes };
+    let bin = |from_s, to_s, bytes, censored_bytes| HistogramRow {
+        region_type: "activation".into(),
+        from_s,
+        to_s,
+        bytes,
+        censored_bytes,
+    };
+    // Only 6 of the 8 bytes that were needed for 1 s had another life after that, which nobody read.
     let found = dwell(&rows).retention_histogram(2);
-    assert_eq!(found, [bin(0.0, 1.0, 6), bin(1.0, 10.0, 8), bin(10.0, 100.0, 8)]);
-    assert_eq!(
-        dwell(&rows).retention_histogram_csv(2),
-        "region_type,from_s,to_s,bytes\nactivation,0,1,6\nactivation,1,10,8\nactivation,10,100,8\n"
-    );
+    assert_eq!(found, [bin(0.0, 1.0, 12, 4), bin(1.0, 10.0, 8, 2), bin(10.0, 100.0, 8, 8)]);
+    let header = "region_type,from_s,to_s,bytes,censored_bytes\n";
+    let lines = "activation,0,1,12,4\nactivation,1,10,8,2\nactivation,10,100,8,8\n";
+    assert_eq!(dwell(&rows).retention_histogram_csv(2), format!("{header}{lines}"));
     // One region there, a page for each of its four addresses.
     let theirs = mrm_trace(&rows).retention_histogram(2);
-    assert_eq!(theirs, [bin(0.0, 100.0, 0), bin(100.0, 100.0, 4 * 4096)]);
+    assert_eq!(theirs, [bin(0.0, 100.0, 0, 0), bin(100.0, 100.0, 4 * 4096, 0)]);
 }
 
 #[test]
@@ -209,8 +216,8 @@ fn all_metrics_together_are_the_whole_table() {
     let report = dwell(&[store(0, 0x1000, 8), load(S, 0x1000, 8)]);
     assert_eq!(report.metrics_csv_of(&Metric::ALL), report.metrics_csv());
     let header = |metrics: &[Metric]| report.metrics_csv_of(metrics).lines().next().unwrap().to_owned();
-    let expected =
-        "region_type,n_regions,suitability,definitions,basis,window_s,is_window_limited,not_estimable_reason";
+    let expected = "region_type,n_regions,suitability,definitions,basis,window_s,is_window_limited,not_estimable_reason,\
+                    not_rated_reason,suitability_tokens_per_s,steps,time_resolution_s";
     assert_eq!(header(&[Metric::Suitability]), expected);
     for metric in Metric::ALL {
         assert_eq!(Metric::from_name(metric.name()), Some(metric));

@@ -134,9 +134,15 @@ proptest! {
         let mut totals = report(&first).totals().clone();
         totals.merge(report(&second).totals());
         let merged = totals.region_types(&SuitabilityThresholds::default());
-        // The window of one run after the other is longer than that of either, and so may be the class.
+        // The window of one run after the other is longer than that of either: what is open stayed longer, as far as seen. A
+        // prompt of the second run has a number here that is no prompt's.
         let is_equal = |merging| !matches!(merging, Merging::WithinParts | Merging::Extreme | Merging::Derived);
-        prop_assert_eq!(type_values(&merged, is_equal), type_values(&report(&both).region_types, is_equal));
+        let values = |rows: &[RegionTypeRow]| {
+            let mut values = type_values(rows, is_equal);
+            values.retain(|value| !value.starts_with("residency_") && !value.starts_with("decode_"));
+            values
+        };
+        prop_assert_eq!(values(&merged), values(&report(&both).region_types));
     }
 }
 
@@ -154,6 +160,7 @@ fn lives_of_kv_blocks_add_up() {
     });
     let analyser = |batches: &[RecordBatch]| {
         let mut analyser = Analyser::new(Options::default());
+        analyser.expect_kv_lifecycle(&batches[0]).unwrap();
         batches.iter().for_each(|batch| analyser.push_kv_lifecycle(batch).unwrap());
         analyser
     };

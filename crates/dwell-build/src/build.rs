@@ -91,12 +91,7 @@ fn build_and_seal(
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
     labelled.loss.append(&mut collected.losses);
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
-    let metrics = analyse_run(run, build.analysis)?;
-    write_metrics(run, &metrics, &build)?;
-    if build.draws_figures {
-        let viewed = ViewedRun { run_id: run.run_id(), metrics: &metrics, bins: build.bins };
-        setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
-    }
+    let mut metrics = analyse_run(run, build.analysis)?;
     let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built {
@@ -108,9 +103,16 @@ fn build_and_seal(
         collected_tables: &collected.tables,
         kv_blocks: collected.kv_blocks,
     };
+    let metadata = run_metadata(run, &built, &metrics, &table_rows);
+    metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    write_metrics(run, &metrics, &build)?;
+    if build.draws_figures {
+        let viewed = ViewedRun { run_id: run.run_id(), metrics: &metrics, bins: build.bins };
+        setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
+    }
     let is_partial = is_partial(&labelled);
     let metadata = Seal {
-        metadata: run_metadata(run, &built, &metrics, &table_rows),
+        metadata,
         metrics: Some(&metrics),
         state: if is_partial { RunState::Partial } else { RunState::Complete },
         results: results_of(run),

@@ -4,6 +4,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use dwell_report::text::DEFAULT_WIDTH_CHARS;
+
 use crate::messages::Failure;
 
 /// Prints a result on standard output.
@@ -22,6 +24,12 @@ pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
 /// What it means that the result of finished work could not be printed: the work is where it was to be, and is whole.
 pub(crate) fn unprinted(error: &anyhow::Error, made: &Path) -> anyhow::Error {
     Failure::new(format!("{error}; the work itself is done: {made:?}")).after_the_work().into()
+}
+
+/// How wide results may be: as the terminal that shows them, or as wide as any terminal.
+pub(crate) fn width_chars() -> usize {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    terminal.map_or(DEFAULT_WIDTH_CHARS, |(width, _)| usize::from(width.0))
 }
 
 /// Prints to standard error, without a line break of its own. If nobody reads it, nothing is lost.

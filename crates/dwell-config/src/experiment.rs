@@ -183,6 +183,8 @@ pub struct ThresholdsConfig {
     pub medium_write_once: f64,
     /// Retention p50 of `medium_mrm`.
     pub medium_retention_s: f64,
+    /// Tokens per second of one sequence that the classes hold at.
+    pub at_tokens_per_sec: f64,
 }
 
 /// Where results go.

@@ -43,6 +43,7 @@ const fn swept(kind: &'static Kind) -> Kind {
 }
 
 const LEAST_TO_MOST_SECS: Kind = Kind::Number(0.0, 1e9);
+const TOKENS_PER_SEC: Kind = Kind::Number(1e-3, 1e6);
 const SHARE: Kind = Kind::Number(0.0, 1.0);
 const NOT_STATED: DefaultValue = DefaultValue::Absent("not stated");
 const NOT_CHECKED: DefaultValue = DefaultValue::Absent("not checked");
@@ -354,6 +355,12 @@ const KEYS: &[Key] = &[
         LEAST_TO_MOST_SECS,
         DefaultValue::Number(1.0),
         "is the retention p50 from which data is `medium_mrm`",
+    ),
+    key(
+        "analyser.thresholds.at_tokens_per_sec",
+        TOKENS_PER_SEC,
+        DefaultValue::Number(20.0),
+        "is the speed of one sequence that suitability holds at: it turns steps into seconds",
     ),
     key("analyser.bins", Kind::Integer(2, 1000), DefaultValue::Integer(60), "is the number of bins of the histograms"),
     key(

@@ -115,6 +115,7 @@ fn analysis_options(analyser: &AnalyserConfig) -> Options {
             high_retention_s: thresholds.high_retention_s,
             medium_write_once: thresholds.medium_write_once,
             medium_retention_s: thresholds.medium_retention_s,
+            tokens_per_s: thresholds.at_tokens_per_sec,
         },
         ..Options::default()
     }

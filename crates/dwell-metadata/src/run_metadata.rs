@@ -213,7 +213,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.5";
+    pub const VERSION: &str = "1.6";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

@@ -18,6 +18,21 @@ pub enum MetricsError {
         run: PathBuf,
     },
 
+    /// The rows are in no order, and too many to be sorted in memory.
+    #[error(
+        "{backward_rows} of {rows} rows of trace.parquet are earlier than a row before them, and at most {limit} rows are sorted in memory: {run:?}"
+    )]
+    Unsorted {
+        /// The run.
+        run: PathBuf,
+        /// Rows of the trace.
+        rows: u64,
+        /// Rows that are earlier than one before.
+        backward_rows: u64,
+        /// Rows that would be sorted.
+        limit: u64,
+    },
+
     /// The tables do not hold what the analysis needs.
     #[error("computing the metrics failed: {reason}")]
     Analysis {
@@ -31,6 +46,9 @@ impl Hint for MetricsError {
         match self {
             Self::Store(error) => error.hints(),
             Self::NotFinished { run } => vec![format!("finish it with `dwell recover '{}'`", run.display())],
+            Self::Unsorted { .. } => {
+                vec!["sort the table by timestamp_ns, for instance with DuckDB: COPY (FROM 'trace.parquet' ORDER BY timestamp_ns, sample_id) TO 'sorted.parquet'".to_owned()]
+            }
             Self::Analysis { .. } => Vec::new(),
         }
     }

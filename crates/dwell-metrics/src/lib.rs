@@ -7,27 +7,57 @@
 
 mod error;
 
-use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options};
+use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
 use dwell_events::schema::Table;
 use dwell_store::{RunDir, RunState, open_table_subset};
 
 pub use error::MetricsError;
 
+/// Rows that are sorted in memory at most, at about 60 bytes each.
+const SORTED_ROWS_MAX: u64 = 50_000_000;
+
+/// Of a trace that is too long to be sorted, one row in so many may be earlier than the one before. Threads that compute at once
+/// make a few; a trace with more of them is in no order.
+const ROWS_PER_BACKWARD_ROW: u64 = 100;
+
 /// The metrics of a run's tables, of which only the columns are read that the metrics use.
+///
+/// A trace whose rows are not in the order of time is read a second time and sorted.
 pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, MetricsError> {
     if run.marker()?.is_some_and(|marker| marker.state == RunState::Recording) {
         return Err(MetricsError::NotFinished { run: run.path().to_owned() });
     }
+    let report = analyse_rows(run, options)?;
+    let (rows, backward_rows) = (report.trace_rows, report.backward_rows);
+    if backward_rows == 0 || options.row_order == RowOrder::Any {
+        return Ok(report);
+    }
+    if rows <= SORTED_ROWS_MAX {
+        return analyse_rows(run, Options { row_order: RowOrder::Any, ..options });
+    }
+    if backward_rows > rows / ROWS_PER_BACKWARD_ROW {
+        return Err(MetricsError::Unsorted { run: run.path().to_owned(), rows, backward_rows, limit: SORTED_ROWS_MAX });
+    }
+    Ok(report)
+}
+
+/// The metrics of rows in the order that the options say.
+fn analyse_rows(run: &RunDir, options: Options) -> Result<MetricsReport, MetricsError> {
     let failed = |error: AnalysisError| MetricsError::Analysis { reason: error.to_string() };
     let mut analyser = Analyser::new(options);
+    let mut blocks = None;
     // mrm-trace leaves the table out when it would be empty.
     if run.table(Table::KvBlockLifecycle).exists() {
-        for batch in open_table_subset(run.path(), Table::KvBlockLifecycle, &KV_LIFECYCLE_COLUMNS)? {
-            analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
-        }
+        let mut batches = open_table_subset(run.path(), Table::KvBlockLifecycle, &KV_LIFECYCLE_COLUMNS)?;
+        let first = batches.next().transpose()?;
+        first.iter().try_for_each(|first| analyser.expect_kv_lifecycle(first)).map_err(failed)?;
+        blocks = Some(first.into_iter().map(Ok).chain(batches));
     }
     for batch in open_table_subset(run.path(), Table::Trace, &options.trace_columns())? {
         analyser.push_trace(&batch?).map_err(failed)?;
+    }
+    for batch in blocks.into_iter().flatten() {
+        analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
     }
     Ok(analyser.finish())
 }

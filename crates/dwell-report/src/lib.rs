@@ -35,4 +35,4 @@ pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, expo
 pub use figures::{RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
 pub use run_results::{MetricsLine, RunResults};
-pub use run_summary::{LossSummary, RegionSummary, RunSummary};
+pub use run_summary::{LossSummary, RegionSummary, RegionsSummary, RunSummary};

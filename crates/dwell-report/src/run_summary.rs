@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use dwell_analysis::MetricsReport;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
+use dwell_analysis::{Definitions, MetricsReport, NotRatedReason};
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
@@ -46,12 +46,9 @@ pub struct RunSummary {
     pub kv_accesses: Option<KvAccesses>,
     /// What was not seen.
     pub loss: Vec<LossSummary>,
-    /// Over what time accesses were seen.
-    pub window_s: f64,
-    /// Whose definitions the figures follow.
-    pub definitions: &'static str,
-    /// One entry per region type.
-    pub regions: Vec<RegionSummary>,
+    /// What the memory did.
+    #[serde(flatten)]
+    pub regions: RegionsSummary,
     /// What watching cost.
     pub observer_effect: ObserverEffect,
     /// Whether the run counts, and what keeps it from being clean.
@@ -81,6 +78,79 @@ pub struct LossSummary {
     pub detail: String,
 }
 
+/// What the memory of a run did, by region type, and what that rests on.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionsSummary {
+    /// Over what time accesses were seen.
+    pub window_s: f64,
+    /// Steps that were seen: prompts, and tokens of each sequence; 0 if the trace has none.
+    pub steps: u64,
+    /// Mean time between two times that accesses have.
+    pub time_resolution_s: f64,
+    /// Whose definitions the figures follow.
+    pub definitions: &'static str,
+    /// Tokens per second of one sequence that suitability holds at; none if seconds are those of the recording.
+    pub rated_at_tokens_per_s: Option<f64>,
+    /// How long a life has to be seen for every class to be decided.
+    #[serde(skip)]
+    pub decisive_s: f64,
+    /// What was decoded; none if the engine did not tell.
+    #[serde(skip)]
+    pub decoding: Option<Decoding>,
+    /// One entry per region type.
+    pub regions: Vec<RegionSummary>,
+}
+
+/// Tokens that decode steps gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoding {
+    /// How many.
+    pub tokens: f64,
+    /// In what time.
+    pub seconds: f64,
+}
+
+impl Decoding {
+    /// None if nothing was decoded, or in no known time.
+    fn of(generation: &Generation) -> Option<Self> {
+        let seconds = generation.decode_ns as f64 / 1e9;
+        let tokens = generation.decode_tokens_per_s? * seconds;
+        (tokens > 0.0).then_some(Self { tokens, seconds })
+    }
+}
+
+impl RegionsSummary {
+    /// From a report, and what the engine says that it generated.
+    pub fn new(metrics: &MetricsReport, generation: Option<&Generation>) -> Self {
+        let first = metrics.region_types.first();
+        Self {
+            window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
+            steps: first.map_or(0, |row| row.steps),
+            time_resolution_s: first.and_then(|row| row.time_resolution_s).unwrap_or(0.0),
+            definitions: metrics.definitions.name(),
+            rated_at_tokens_per_s: first.and_then(|row| row.suitability.tokens_per_s),
+            decisive_s: metrics.thresholds.high_retention_s.max(metrics.thresholds.medium_retention_s),
+            decoding: generation.and_then(Decoding::of),
+            regions: RegionSummary::all(metrics),
+        }
+    }
+
+    /// Whether steps can serve as a clock.
+    pub fn has_steps(&self) -> bool {
+        self.rated_at_tokens_per_s.is_some()
+    }
+
+    /// Whether figures are of lives; those of mrm-trace are of regions.
+    pub(crate) fn is_by_lives(&self) -> bool {
+        self.definitions == Definitions::Dwell.name()
+    }
+
+    /// The steps that take so long at the pace of the classes that every class is decided.
+    pub(crate) fn decisive_steps(&self) -> Option<u64> {
+        self.rated_at_tokens_per_s.map(|tokens_per_s| (self.decisive_s * tokens_per_s).ceil() as u64)
+    }
+}
+
 /// One region type.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionSummary {
@@ -92,17 +162,39 @@ pub struct RegionSummary {
     pub bytes_read: Option<u64>,
     /// Bytes stored.
     pub bytes_written: Option<u64>,
+    /// Bytes loaded while decoding.
+    pub decode_bytes_read: Option<u64>,
+    /// Bytes stored while decoding.
+    pub decode_bytes_written: Option<u64>,
     /// Bytes loaded per byte stored.
     pub read_write_ratio: Option<f64>,
-    /// How long half of the data had to be kept.
+    /// How long half of the data was needed; none if the run ended before.
     pub retention_p50_s: Option<f64>,
-    /// How long all but a hundredth had to be kept at most.
+    /// It is at least this.
+    pub retention_p50_low_s: Option<f64>,
+    /// How long all but a hundredth was needed at most; none if the run ended before.
     pub retention_p99_s: Option<f64>,
+    /// It is at least this.
+    pub retention_p99_low_s: Option<f64>,
+    /// The same in steps.
+    pub retention_p99_steps: Option<f64>,
+    /// It is at least this.
+    pub retention_p99_low_steps: Option<f64>,
+    /// How long half of the data stayed until it was overwritten or evicted; none if the run ended before.
+    pub residency_p50_s: Option<f64>,
+    /// It is at least this.
+    pub residency_p50_low_s: Option<f64>,
+    /// Share of the lives that had not ended when the run did.
+    pub censored_share: Option<f64>,
+    /// Share of the lives that were never read.
+    pub never_read_share: Option<f64>,
     /// Share of stored bytes that were stored once.
     pub write_once_ratio: Option<f64>,
     /// Class of suitability.
     pub suitability: &'static str,
-    /// Whether a longer run could give a better class.
+    /// Why there is no class.
+    pub not_rated_reason: Option<&'static str>,
+    /// Whether a longer run would give a class.
     pub is_window_limited: bool,
     /// How the figures were obtained.
     pub basis: &'static str,
@@ -129,9 +221,7 @@ impl RunSummary {
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
             kv_accesses: metadata.kv_accesses,
             loss,
-            window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
-            definitions: metrics.definitions.name(),
-            regions: RegionSummary::all(metrics),
+            regions: RegionsSummary::new(metrics, metadata.generation.as_ref()),
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
@@ -162,11 +252,22 @@ impl RegionSummary {
             size_bytes: row.working_set.distinct_bytes,
             bytes_read: row.read_frequency.bytes_read,
             bytes_written: row.read_frequency.bytes_written,
+            decode_bytes_read: row.read_frequency.decode_bytes_read,
+            decode_bytes_written: row.read_frequency.decode_bytes_written,
             read_write_ratio: row.read_frequency.read_write_ratio,
             retention_p50_s: row.retention.p50_s,
+            retention_p50_low_s: row.retention.p50_low_s,
             retention_p99_s: row.retention.p99_s,
+            retention_p99_low_s: row.retention.p99_low_s,
+            retention_p99_steps: row.retention.p99_steps,
+            retention_p99_low_steps: row.retention.p99_low_steps,
+            residency_p50_s: row.retention.residency_p50_s,
+            residency_p50_low_s: row.retention.residency_p50_low_s,
+            censored_share: row.retention.censored_share,
+            never_read_share: row.retention.never_read_share,
             write_once_ratio: row.write_once.ratio,
             suitability: row.suitability.class.name(),
+            not_rated_reason: row.suitability.not_rated_because.map(NotRatedReason::name),
             is_window_limited: row.suitability.is_window_limited,
             basis: row.retention.basis.name(),
         };

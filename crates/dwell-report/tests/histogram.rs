@@ -6,7 +6,7 @@ use dwell_analysis::HistogramRow;
 use dwell_report::retention_histogram_svg;
 
 fn row(region_type: &str, from_s: f64, to_s: f64, bytes: u64) -> HistogramRow {
-    HistogramRow { region_type: region_type.into(), from_s, to_s, bytes }
+    HistogramRow { region_type: region_type.into(), from_s, to_s, bytes, censored_bytes: 0 }
 }
 
 /// Heights of the bars, in the order of the file; the first rectangle is the sheet.
@@ -21,7 +21,7 @@ fn bars_are_as_high_as_their_share_and_each_panel_states_its_bytes() {
         row("weight", 0.1, 1.0, 3 << 20),
         row("weight", 1.0, 10.0, 1 << 20),
         row("kv_cache", 0.0, 0.1, 1024),
-        row("kv_cache", 0.1, 1.0, 1024),
+        HistogramRow { censored_bytes: 512, ..row("kv_cache", 0.1, 1.0, 1024) },
     ];
     let svg = retention_histogram_svg("a run", &rows, "what it is of").unwrap();
     for text in [
@@ -30,7 +30,7 @@ fn bars_are_as_high_as_their_share_and_each_panel_states_its_bytes() {
         "weight: 4.00 MiB",
         "75.0 %",
         "kv_cache: 2.00 KiB",
-        "50.0 % never read or of no length",
+        "50.0 % never read or of no length, 25.0 % had not ended",
     ] {
         assert!(svg.contains(text), "no {text:?} in {svg}");
     }

@@ -25,6 +25,10 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "from the first to the last access of the run"),
         column(47, "not_estimable_reason", Unit::None, Merging::Derived, Getter::Text(|row| row.retention.obstacle.map(Obstacle::name).map(Cow::from)),
             "why a figure cannot be estimated from the sample"),
+        column(61, "steps", Unit::None, Merging::WithinParts, Getter::Integer(|row| Some(row.steps).filter(|steps| *steps > 0)),
+            "steps of the run: a prompt, or one token of each sequence; empty if the trace has none"),
+        column(62, "time_resolution_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.time_resolution_s),
+            "mean time between two times that accesses have; a shorter life is 0"),
     ],
     by_region: &[
         column(0, "region_id", Unit::None, Merging::Same, Getter::Integer(|row| Some(row.region_id)),

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::Definitions;
 use crate::column::{Column, MetricTable};
+use crate::observation::Observation;
 use crate::reader::Access;
 use crate::region_type::RegionTypeName;
 use crate::table::RegionFigures;
@@ -38,13 +39,17 @@ macro_rules! metrics {
             /// Whose definitions the figures follow.
             #[serde(skip)]
             pub definitions: Definitions,
+            /// Steps of the run; 0 if the trace has none.
+            pub steps: u64,
+            /// Mean time between two times that accesses have; none by the definitions of mrm-trace.
+            pub time_resolution_s: Option<f64>,
             $($(#[$about])* pub $module: $module::$figures,)+
         }
 
         impl RegionTypeRow {
             /// A row that says nothing.
             pub(crate) fn empty(region_type: RegionTypeName, n_regions: u64, definitions: Definitions) -> Self {
-                Self { region_type, n_regions, definitions, $($module: Default::default(),)+ }
+                Self { region_type, n_regions, definitions, steps: 0, time_resolution_s: None, $($module: Default::default(),)+ }
             }
 
             /// By dwell's definitions.
@@ -54,6 +59,8 @@ macro_rules! metrics {
                     region_type: totals.region_type().name().into(),
                     n_regions: totals.n_regions,
                     definitions: Definitions::Dwell,
+                    steps: of_type.observation.steps,
+                    time_resolution_s: Some(of_type.observation.resolution_s),
                     $($module: <$module::$figures as TypeFigures>::of(of_type, &totals.tallies.$module),)+
                 }
             }
@@ -119,9 +126,8 @@ impl TypeTally for () {
 /// What the figures of a region type are computed from.
 pub(crate) struct OfType<'a> {
     pub(crate) totals: &'a TypeTotals,
-    pub(crate) samples: &'a crate::sampling::SamplerTally,
+    pub(crate) observation: &'a Observation,
     pub(crate) thresholds: &'a suitability::SuitabilityThresholds,
-    pub(crate) window_s: f64,
 }
 
 /// The columns of `metrics.csv` with the metrics that they belong to, in their order there. The first eleven are those

@@ -10,6 +10,7 @@ use crate::Basis;
 use crate::mrm_trace::RegionHistory;
 use crate::reader::Access;
 use crate::region_type::RegionTypeName;
+use crate::step_windows::PROMPT;
 
 /// How much is read for what is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -29,6 +30,10 @@ pub struct ReadFrequency {
     /// `dwell`: loads of a byte in one of its lives, mean over life bytes. `mrm-trace`: load rows by store rows, 0 where
     /// nothing was stored, mean over regions.
     pub reads_per_write: Option<f64>,
+    /// Bytes loaded while decoding: in steps after a prompt.
+    pub decode_bytes_read: Option<u64>,
+    /// Bytes stored while decoding.
+    pub decode_bytes_written: Option<u64>,
 }
 
 impl TypeFigures for ReadFrequency {
@@ -36,7 +41,7 @@ impl TypeFigures for ReadFrequency {
 
     fn of(of_type: &OfType<'_>, (): &()) -> Self {
         let tallied = &of_type.totals.tallied;
-        tallied.counts.figures(tallied.basis, tallied.reads_per_life(of_type.samples))
+        tallied.counts.figures(tallied.basis, tallied.reads_per_life(of_type.observation))
     }
 }
 
@@ -47,16 +52,21 @@ pub(crate) struct AccessCounts {
     pub(crate) stores: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    decode_bytes_read: u64,
+    decode_bytes_written: u64,
 }
 
 impl AccessCounts {
     pub(crate) fn count(&mut self, access: &Access) {
-        let (rows, bytes) = match access.op_type {
-            OpType::Load => (&mut self.loads, &mut self.bytes_read),
-            OpType::Store => (&mut self.stores, &mut self.bytes_written),
+        let (rows, bytes, decode_bytes) = match access.op_type {
+            OpType::Load => (&mut self.loads, &mut self.bytes_read, &mut self.decode_bytes_read),
+            OpType::Store => (&mut self.stores, &mut self.bytes_written, &mut self.decode_bytes_written),
         };
         *rows += 1;
         *bytes = bytes.saturating_add(access.size_bytes);
+        if access.step.is_some_and(|step| step != PROMPT) {
+            *decode_bytes = decode_bytes.saturating_add(access.size_bytes);
+        }
     }
 
     pub(crate) fn add(&mut self, other: AccessCounts) {
@@ -64,6 +74,8 @@ impl AccessCounts {
         self.stores += other.stores;
         self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
         self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
+        self.decode_bytes_read = self.decode_bytes_read.saturating_add(other.decode_bytes_read);
+        self.decode_bytes_written = self.decode_bytes_written.saturating_add(other.decode_bytes_written);
     }
 
     pub(crate) fn figures(&self, basis: Basis, reads_per_life: Option<f64>) -> ReadFrequency {
@@ -75,6 +87,8 @@ impl AccessCounts {
             bytes_written: Some(self.bytes_written),
             read_write_ratio: share(self.bytes_read, self.bytes_written),
             reads_per_write: reads_per_life,
+            decode_bytes_read: Some(self.decode_bytes_read),
+            decode_bytes_written: Some(self.decode_bytes_written),
         }
     }
 }
@@ -97,6 +111,10 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "bytes stored, over all accesses; an access counts each of its bytes once"),
         column(27, "read_write_ratio", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.read_frequency.read_write_ratio),
             "bytes loaded per byte stored"),
+        column(57, "decode_bytes_read", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.decode_bytes_read),
+            "of `bytes_read`, those in steps after a prompt"),
+        column(58, "decode_bytes_written", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.read_frequency.decode_bytes_written),
+            "of `bytes_written`, those in steps after a prompt"),
     ],
     by_region: &[
         column(16, "loads", Unit::None, Merging::Sum, Getter::Integer(|row| Some(row.read_frequency.loads)),

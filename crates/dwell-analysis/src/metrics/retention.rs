@@ -1,4 +1,4 @@
-//! Retention: how long data had to be kept, from the store to the last load.
+//! Retention: how long data had to be kept, from the store to the last load, and how long it stayed.
 
 use std::borrow::Cow;
 
@@ -12,30 +12,37 @@ use crate::distribution::Distribution;
 use crate::exact::linear_quantile;
 use crate::histogram::GatheredLives;
 use crate::mrm_trace::RegionHistory;
+use crate::observation::Observation;
 use crate::region_type::RegionTypeName;
 use crate::sampling::{Estimate, Obstacle};
+use crate::step_clock::Span;
+use crate::survival::{Quantile, Survival};
 
-/// How long data had to be kept.
+/// How long data had to be kept, and how long it stayed.
 ///
-/// `dwell`: over lives that were read, weighted by their bytes. `mrm-trace`: over regions, one life each.
+/// `dwell`: over lives, weighted by their bytes; quantiles by Kaplan–Meier, because lives that are open when the trace ends
+/// may go on. A quantile that was not reached is none, and its lower bound says how far the trace saw. `mrm-trace`: over
+/// regions, one life each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Retention {
     /// How it was obtained; `inferred` if the store of any of the lives was not seen.
     pub basis: Basis,
-    /// Half of the bytes were kept no longer.
+    /// Half of the bytes were needed no longer.
     pub p50_s: Option<f64>,
-    /// 90 % of the bytes were kept no longer.
+    /// 90 % of the bytes were needed no longer.
     pub p90_s: Option<f64>,
-    /// 99 % of the bytes were kept no longer.
+    /// 99 % of the bytes were needed no longer.
     pub p99_s: Option<f64>,
-    /// Mean.
+    /// Mean; of lives that are open as far as the longest was seen.
     pub mean_s: Option<f64>,
-    /// Longest.
+    /// Longest that was seen.
     pub max_s: Option<f64>,
     /// Bytes of all lives; a byte counts once for each of its lives.
     pub life_bytes: Option<u64>,
     /// Of these, bytes that were stored and never loaded. They are not in the times above.
     pub never_read_bytes: Option<u64>,
+    /// The same as a share.
+    pub never_read_share: Option<f64>,
     /// Share of the life bytes that nothing had ended when the trace did; they may have been read again later.
     pub censored_share: Option<f64>,
     /// Share of the life bytes whose store was not seen; they may be older than the times say.
@@ -46,26 +53,49 @@ pub struct Retention {
     pub obstacle: Option<Obstacle>,
     /// The median is at least this; the median itself if it is exact.
     pub p50_low_s: Option<f64>,
-    /// The median is at most this.
+    /// The median is at most this; none if nothing bounds it.
     pub p50_high_s: Option<f64>,
     /// The 99th percentile is at least this.
     pub p99_low_s: Option<f64>,
-    /// The 99th percentile is at most this.
+    /// The 99th percentile is at most this; none if nothing bounds it.
     pub p99_high_s: Option<f64>,
+    /// The median in steps; none if it was not reached, or if the trace has no steps.
+    pub p50_steps: Option<f64>,
+    /// It is at least this.
+    pub p50_low_steps: Option<f64>,
+    /// The 99th percentile in steps.
+    pub p99_steps: Option<f64>,
+    /// It is at least this.
+    pub p99_low_steps: Option<f64>,
+    /// How long half of the bytes stayed at most, from the store until they were overwritten, evicted or freed.
+    pub residency_p50_s: Option<f64>,
+    /// It is at least this.
+    pub residency_p50_low_s: Option<f64>,
+    /// How long 99 % of the bytes stayed at most.
+    pub residency_p99_s: Option<f64>,
+    /// It is at least this.
+    pub residency_p99_low_s: Option<f64>,
 }
 
 impl TypeFigures for Retention {
     type Tally = ();
 
     fn of(of_type: &OfType<'_>, (): &()) -> Self {
-        of_type.totals.tallied.retention(of_type.samples)
+        of_type.totals.tallied.retention(of_type.observation)
     }
 }
 
 /// Lives of one region or type, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LifeTally {
-    retentions_ns: Distribution,
+    /// From the store to the last load, of lives that were read.
+    needed_ns: Survival,
+    /// The same in steps.
+    needed_steps: Survival,
+    /// The same at the pace that suitability is rated at.
+    needed_at_pace_ns: Survival,
+    /// From the store to the end, of all lives.
+    resident_ns: Survival,
     life_bytes: u64,
     loaded_bytes: u64,
     never_read_bytes: u64,
@@ -78,19 +108,35 @@ pub(crate) struct LifeTally {
 /// One life, as the tally needs it.
 pub(crate) struct FinishedLife {
     /// None if it was never read.
-    pub(crate) retention_ns: Option<u64>,
+    pub(crate) needed: Option<Needed>,
+    /// From the store to the end, or to the end of the trace.
+    pub(crate) resident_ns: u64,
     pub(crate) loads: u64,
     pub(crate) bytes: u64,
     pub(crate) is_open: bool,
     pub(crate) is_inferred: bool,
 }
 
+/// From a store to the last load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Needed {
+    pub(crate) ns: u64,
+    pub(crate) span: Span,
+}
+
 impl LifeTally {
-    pub(crate) fn add(&mut self, life: &FinishedLife) {
+    /// Adds a life. `step_ns` is how long a step takes at the pace that suitability is rated at.
+    pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: u64) {
         self.life_bytes = self.life_bytes.saturating_add(life.bytes);
         self.loaded_bytes = self.loaded_bytes.saturating_add(life.bytes.saturating_mul(life.loads));
-        match life.retention_ns {
-            Some(retention_ns) => self.retentions_ns.add(retention_ns, life.bytes),
+        self.resident_ns.add(life.resident_ns, life.bytes, life.is_open);
+        match life.needed {
+            Some(Needed { ns, span }) => {
+                self.needed_ns.add(ns, life.bytes, life.is_open);
+                self.needed_steps.add(span.steps, life.bytes, life.is_open);
+                let at_pace_ns = span.steps.saturating_mul(step_ns).saturating_add(span.pause_ns);
+                self.needed_at_pace_ns.add(at_pace_ns, life.bytes, life.is_open);
+            }
             None => self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes),
         }
         if life.is_open {
@@ -102,7 +148,10 @@ impl LifeTally {
     }
 
     pub(crate) fn merge(&mut self, other: &LifeTally) {
-        self.retentions_ns.merge(&other.retentions_ns);
+        self.needed_ns.merge(&other.needed_ns);
+        self.needed_steps.merge(&other.needed_steps);
+        self.needed_at_pace_ns.merge(&other.needed_at_pace_ns);
+        self.resident_ns.merge(&other.resident_ns);
         self.life_bytes = self.life_bytes.saturating_add(other.life_bytes);
         self.loaded_bytes = self.loaded_bytes.saturating_add(other.loaded_bytes);
         self.never_read_bytes = self.never_read_bytes.saturating_add(other.never_read_bytes);
@@ -130,15 +179,25 @@ impl LifeTally {
         self.life_bytes - self.open_bytes
     }
 
-    /// Retention that this share of the bytes does not exceed.
-    pub(crate) fn retention_ns(&self, share: f64) -> Option<f64> {
-        self.retentions_ns.quantile(share)
+    /// Retention that this share of the bytes was not seen to exceed.
+    pub(crate) fn seen_ns(&self, share: f64) -> Option<f64> {
+        self.needed_ns.quantile_of_seen(share)
+    }
+
+    /// How long data is needed at the pace that suitability is rated at; as recorded if the trace has no steps.
+    pub(crate) fn needed_at_pace_s(&self, share: f64, has_steps: bool) -> Option<Quantile> {
+        let needed = if has_steps { &self.needed_at_pace_ns } else { &self.needed_ns };
+        needed.quantile(share).map(|quantile| quantile.divided_by(NS_PER_S))
     }
 
     /// The lives for a histogram.
     pub(crate) fn gathered(&self, region_type: RegionTypeName) -> GatheredLives {
-        let lives = self.retentions_ns.points().collect();
-        GatheredLives { region_type, lives, never_read_bytes: self.never_read_bytes }
+        GatheredLives {
+            region_type,
+            ended: self.needed_ns.ended_points().collect(),
+            open: self.needed_ns.open_points().collect(),
+            never_read_bytes: self.never_read_bytes,
+        }
     }
 
     /// Loads of a byte in one of its lives, on average over life bytes.
@@ -151,26 +210,58 @@ impl LifeTally {
         self.inferred_bytes > 0
     }
 
-    pub(crate) fn figures(&self, rows_basis: Basis) -> Retention {
-        let seconds = |share| self.retention_ns(share).map(|ns| ns / NS_PER_S);
-        let (p50_s, p99_s) = (seconds(0.5), seconds(0.99));
+    /// Shares of the life bytes, which samples cannot tell.
+    fn shares(&self) -> Retention {
         Retention {
-            basis: if self.has_unseen_stores() { Basis::Inferred } else { rows_basis },
-            p50_s,
-            p90_s: seconds(0.9),
-            p99_s,
-            mean_s: self.retentions_ns.mean().map(|ns| ns / NS_PER_S),
-            max_s: self.retentions_ns.largest_seen().map(|ns| ns as f64 / NS_PER_S),
             life_bytes: Some(self.life_bytes),
             never_read_bytes: Some(self.never_read_bytes),
+            never_read_share: share(self.never_read_bytes, self.life_bytes),
             censored_share: share(self.open_bytes, self.life_bytes),
             inferred_share: share(self.inferred_bytes, self.life_bytes),
-            estimate: Some(Estimate::Exact),
-            obstacle: None,
-            p50_low_s: p50_s,
-            p50_high_s: p50_s,
-            p99_low_s: p99_s,
-            p99_high_s: p99_s,
+            ..Retention::default()
+        }
+    }
+
+    pub(crate) fn figures(&self, rows_basis: Basis, observation: &Observation) -> Retention {
+        let needed =
+            |share| self.needed_ns.quantile(share).map(|found| observation.resolved(found.divided_by(NS_PER_S)));
+        let resident = |share| self.resident_ns.quantile(share).map(|found| found.divided_by(NS_PER_S));
+        let steps = |share| self.needed_steps.quantile(share).filter(|_| observation.has_steps());
+        let (p50, p99) = (needed(0.5), needed(0.99));
+        let (steps_p50, steps_p99) = (steps(0.5), steps(0.99));
+        let (resident_p50, resident_p99) = (resident(0.5), resident(0.99));
+        Retention {
+            basis: if self.has_unseen_stores() { Basis::Inferred } else { rows_basis },
+            p50_s: p50.and_then(|found| found.value),
+            p90_s: needed(0.9).and_then(|found| found.value),
+            p99_s: p99.and_then(|found| found.value),
+            mean_s: self.needed_ns.restricted_mean().map(|ns| ns / NS_PER_S),
+            max_s: self.needed_ns.largest_seen().map(|ns| ns as f64 / NS_PER_S),
+            estimate: Some(self.estimate()),
+            p50_low_s: p50.map(|found| found.low),
+            p50_high_s: p50.and_then(|found| found.high),
+            p99_low_s: p99.map(|found| found.low),
+            p99_high_s: p99.and_then(|found| found.high),
+            p50_steps: steps_p50.and_then(|found| found.value),
+            p50_low_steps: steps_p50.map(|found| found.low),
+            p99_steps: steps_p99.and_then(|found| found.value),
+            p99_low_steps: steps_p99.map(|found| found.low),
+            residency_p50_s: resident_p50.and_then(|found| found.value),
+            residency_p50_low_s: resident_p50.map(|found| found.low),
+            residency_p99_s: resident_p99.and_then(|found| found.value),
+            residency_p99_low_s: resident_p99.map(|found| found.low),
+            ..self.shares()
+        }
+    }
+
+    /// What the times are worth.
+    fn estimate(&self) -> Estimate {
+        if !self.needed_ns.is_empty() && self.needed_ns.largest_seen() == Some(0) {
+            Estimate::BelowResolution
+        } else if self.open_bytes > 0 {
+            Estimate::Censored
+        } else {
+            Estimate::Exact
         }
     }
 }
@@ -182,17 +273,17 @@ pub(crate) static TABLE: MetricTable = MetricTable {
     page: "docs/metrics/retention.md",
     by_type: &[
         column(2, "retention_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p50_s),
-            "median over bytes of how long data had to be kept, from its store to its last load"),
+            "median over bytes of how long data was needed, from its store to its last load; empty if the trace ended before"),
         column(3, "retention_p90_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p90_s),
             "the same, 90th percentile"),
         column(4, "retention_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p99_s),
             "the same, 99th percentile"),
         column(5, "retention_mean_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.mean_s),
-            "the same, mean"),
+            "the same, mean; lives that had not ended count up to the longest that was seen"),
         column(13, "retention_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.retention.basis.name()))),
             "how the retention was obtained"),
         column(18, "retention_max_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| row.retention.max_s),
-            "longest life"),
+            "longest that was seen"),
         column(19, "life_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.life_bytes),
             "bytes of all lives; a byte counts once for each life"),
         column(20, "never_read_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.never_read_bytes),
@@ -202,27 +293,45 @@ pub(crate) static TABLE: MetricTable = MetricTable {
         column(22, "inferred_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.inferred_share),
             "share of the lives whose store was not seen"),
         column(39, "retention_estimate", Unit::None, Merging::Derived, Getter::Text(|row| row.retention.estimate.map(Estimate::name).map(Cow::from)),
-            "what the retention is worth if accesses were sampled"),
+            "what the retention is worth: `exact`, `censored` (lives had not ended; bounds are 95 % intervals), `below_resolution`, `bounded` or `not_estimable` (sampled)"),
         column(40, "retention_p50_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p50_low_s),
-            "least that the median can be if accesses were sampled"),
-        column(41, "retention_p50_high_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p50_high_s),
-            "most that the median can be if accesses were sampled"),
+            "least that the median can be"),
+        column(41, "retention_p50_high_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.retention.p50_high_s),
+            "most that the median can be; empty if nothing bounds it"),
         column(42, "retention_p99_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p99_low_s),
-            "least that the 99th percentile can be if accesses were sampled"),
-        column(43, "retention_p99_high_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p99_high_s),
-            "most that the 99th percentile can be if accesses were sampled"),
+            "least that the 99th percentile can be"),
+        column(43, "retention_p99_high_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.retention.p99_high_s),
+            "most that the 99th percentile can be; empty if nothing bounds it"),
+        column(48, "never_read_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.never_read_share),
+            "share of the lives that were never loaded"),
+        column(49, "retention_p50_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p50_steps),
+            "median over bytes of how long data was needed, in steps; empty if the trace ended before"),
+        column(50, "retention_p50_low_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p50_low_steps),
+            "least that it can be"),
+        column(51, "retention_p99_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p99_steps),
+            "99th percentile in steps"),
+        column(52, "retention_p99_low_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p99_low_steps),
+            "least that it can be"),
+        column(53, "residency_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.residency_p50_s),
+            "median over bytes of how long data stayed, from its store until it was overwritten, evicted or freed; empty if the trace ended before"),
+        column(54, "residency_p50_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.residency_p50_low_s),
+            "least that it can be"),
+        column(55, "residency_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.residency_p99_s),
+            "the same, 99th percentile"),
+        column(56, "residency_p99_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.residency_p99_low_s),
+            "least that it can be"),
     ],
     by_region: &[
         column(4, "retention_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p50_s),
-            "median over bytes of how long data had to be kept, from its store to its last load"),
+            "median over bytes of how long data was needed, from its store to its last load; empty if the trace ended before"),
         column(5, "retention_p90_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p90_s),
             "the same, 90th percentile"),
         column(6, "retention_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.p99_s),
             "the same, 99th percentile"),
         column(7, "retention_mean_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.mean_s),
-            "the same, mean"),
+            "the same, mean; lives that had not ended count up to the longest that was seen"),
         column(8, "retention_max_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| row.retention.max_s),
-            "longest life"),
+            "longest that was seen"),
         column(9, "retention_basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.retention.basis.name()))),
             "how the retention was obtained"),
         column(10, "life_bytes", Unit::Bytes, Merging::Sum, Getter::Integer(|row| row.retention.life_bytes),
@@ -233,6 +342,28 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "share of the lives that had not ended when the run did"),
         column(13, "inferred_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.inferred_share),
             "share of the lives whose store was not seen"),
+        column(25, "retention_p50_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p50_low_s),
+            "least that the median can be"),
+        column(26, "retention_p99_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.p99_low_s),
+            "least that the 99th percentile can be"),
+        column(27, "never_read_share", Unit::Ratio, Merging::Derived, Getter::Number(|row| row.retention.never_read_share),
+            "share of the lives that were never loaded"),
+        column(28, "retention_p50_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p50_steps),
+            "median over bytes of how long data was needed, in steps; empty if the trace ended before"),
+        column(29, "retention_p50_low_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p50_low_steps),
+            "least that it can be"),
+        column(30, "retention_p99_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p99_steps),
+            "99th percentile in steps"),
+        column(31, "retention_p99_low_steps", Unit::None, Merging::WithinParts, Getter::Number(|row| row.retention.p99_low_steps),
+            "least that it can be"),
+        column(32, "residency_p50_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.residency_p50_s),
+            "median over bytes of how long data stayed, from its store until it was overwritten, evicted or freed; empty if the trace ended before"),
+        column(33, "residency_p50_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.residency_p50_low_s),
+            "least that it can be"),
+        column(34, "residency_p99_s", Unit::Seconds, Merging::Distribution, Getter::Number(|row| row.retention.residency_p99_s),
+            "the same, 99th percentile"),
+        column(35, "residency_p99_low_s", Unit::Seconds, Merging::WidestBounds, Getter::Number(|row| row.retention.residency_p99_low_s),
+            "least that it can be"),
     ],
 };
 

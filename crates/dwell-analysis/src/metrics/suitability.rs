@@ -8,14 +8,15 @@ use dwell_events::RegionType;
 use serde::{Deserialize, Serialize};
 
 use super::read_frequency::ReadFrequency;
-use super::retention::Retention;
 use super::write_once::WriteOnce;
-use super::{OfType, TypeFigures};
+use super::{NS_PER_S, OfType, TypeFigures};
 use crate::region_type::RegionTypeName;
 use crate::sampling::Estimate;
+use crate::survival::Quantile;
 
-/// From which figures on a class is given. A class needs both of its figures.
+/// From which figures on a class is given, and at what pace. A class needs both of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SuitabilityThresholds {
     /// Write-once ratio of `high_mrm`.
     pub high_write_once: f64,
@@ -25,11 +26,21 @@ pub struct SuitabilityThresholds {
     pub medium_write_once: f64,
     /// Retention of `medium_mrm`, median.
     pub medium_retention_s: f64,
+    /// Steps per second that a class holds at: tokens per second of one sequence. Data is needed for a number of steps,
+    /// whatever machine takes them; how many seconds that is depends on the machine that is to be built.
+    pub tokens_per_s: f64,
 }
 
 impl Default for SuitabilityThresholds {
     fn default() -> Self {
-        Self { high_write_once: 0.8, high_retention_s: 10.0, medium_write_once: 0.5, medium_retention_s: 1.0 }
+        Self {
+            high_write_once: 0.8,
+            high_retention_s: 10.0,
+            medium_write_once: 0.5,
+            medium_retention_s: 1.0,
+            // 50 ms per token is a common target of systems that serve people.
+            tokens_per_s: 20.0,
+        }
     }
 }
 
@@ -45,9 +56,25 @@ pub enum SuitabilityClass {
     LowMrm,
     /// Only some accesses were seen, and they do not exclude a better class.
     NotEstimable,
-    /// Not attributed memory, or memory with nothing to rate: no life of it was seen.
+    /// No class: [`NotRatedReason`] says why.
     #[default]
     NotRated,
+}
+
+dwell_events::choices! {
+    /// Why memory has no class.
+    NotRatedReason {
+        /// Lives went on when the trace ended, and how long they last decides the class.
+        WindowTooShort = "window_too_short",
+        /// Nobody knows what the memory holds.
+        UnknownMemory = "unknown_memory",
+        /// No life of it was read.
+        NeverRead = "never_read",
+        /// Accesses are missing from the trace.
+        IncompleteTrace = "incomplete_trace",
+        /// The run was disturbed, and its trace has no steps by which time could be told without that.
+        ContaminatedRun = "contaminated_run",
+    }
 }
 
 impl SuitabilityClass {
@@ -63,15 +90,18 @@ impl SuitabilityClass {
     }
 }
 
-/// The class of a region type, and whether the trace was long enough to give a better one.
+/// The class of a region type, and what it rests on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Suitability {
     /// The class.
     pub class: SuitabilityClass,
+    /// Why there is none.
+    pub not_rated_because: Option<NotRatedReason>,
+    /// Tokens per second that the class holds at; none if the trace has no steps, and seconds are those of the recording.
+    pub tokens_per_s: Option<f64>,
     /// How long the trace is.
     pub window_s: f64,
-    /// A longer trace could give a better class: its write-once ratio is reached, its retention is not, and the trace
-    /// is shorter than that retention or lives were still open when it ended.
+    /// A longer trace would give a class, or could give a better one.
     pub is_window_limited: bool,
 }
 
@@ -79,14 +109,38 @@ impl TypeFigures for Suitability {
     type Tally = ();
 
     fn of(of_type: &OfType<'_>, (): &()) -> Self {
-        let region_type = of_type.totals.region_type();
-        let (write_once, retention) = (WriteOnce::of(of_type, &()), Retention::of(of_type, &()));
-        let read_frequency = ReadFrequency::of(of_type, &());
-        of_type.thresholds.rate(region_type, &write_once, &retention, &read_frequency, of_type.window_s)
+        let observation = of_type.observation;
+        let found = of_type.thresholds.rate(of_type);
+        Self {
+            class: found.unwrap_or_default(),
+            not_rated_because: found.err(),
+            tokens_per_s: observation.has_steps().then_some(of_type.thresholds.tokens_per_s),
+            window_s: observation.window_s,
+            is_window_limited: found == Err(NotRatedReason::WindowTooShort),
+        }
+    }
+}
+
+impl Suitability {
+    /// Withdraws the class.
+    pub(crate) fn withdraw(&mut self, reason: NotRatedReason) {
+        if self.class != SuitabilityClass::NotRated {
+            *self = Self {
+                class: SuitabilityClass::NotRated,
+                not_rated_because: Some(reason),
+                is_window_limited: false,
+                ..*self
+            };
+        }
     }
 }
 
 impl SuitabilityThresholds {
+    /// How long a step takes.
+    pub(crate) fn step_ns(&self) -> u64 {
+        (NS_PER_S / self.tokens_per_s) as u64
+    }
+
     pub(crate) fn classify(&self, write_once: f64, p50_s: f64, p99_s: f64) -> SuitabilityClass {
         if write_once >= self.high_write_once && p99_s >= self.high_retention_s {
             SuitabilityClass::HighMrm
@@ -105,38 +159,25 @@ impl SuitabilityThresholds {
         }
     }
 
-    /// `dwell`: unknown memory, and memory of which nothing is known, is not rated.
-    pub(crate) fn rate(
-        &self,
-        region_type: RegionType,
-        write_once: &WriteOnce,
-        retention: &Retention,
-        read_frequency: &ReadFrequency,
-        window_s: f64,
-    ) -> Suitability {
-        let of_class = |class| Suitability { class, window_s, is_window_limited: false };
-        if region_type == RegionType::Unknown {
-            return of_class(SuitabilityClass::NotRated);
+    /// `dwell`: a class is given if both ends of the intervals of retention give the same.
+    fn rate(&self, of_type: &OfType<'_>) -> Result<SuitabilityClass, NotRatedReason> {
+        if of_type.totals.region_type() == RegionType::Unknown {
+            return Err(NotRatedReason::UnknownMemory);
         }
+        let write_once = WriteOnce::of(of_type, &());
         if write_once.estimate != Some(Estimate::Exact) {
             // Memory that nobody reads is not rated, and nobody was seen to.
-            let is_read = read_frequency.loads > 0;
-            return of_class(self.class_of_sampled(write_once.high.filter(|_| is_read)));
+            let is_read = ReadFrequency::of(of_type, &()).loads > 0;
+            return Ok(self.class_of_sampled(write_once.high.filter(|_| is_read)));
         }
-        let (Some(write_once), Some(p50_s), Some(p99_s)) = (write_once.ratio, retention.p50_s, retention.p99_s) else {
-            return of_class(SuitabilityClass::NotRated);
+        let lives = &of_type.totals.tallied.lives;
+        let needed_s = |share| lives.needed_at_pace_s(share, of_type.observation.has_steps());
+        let (Some(ratio), Some(p50), Some(p99)) = (write_once.ratio, needed_s(0.5), needed_s(0.99)) else {
+            return Err(NotRatedReason::NeverRead);
         };
-        let class = self.classify(write_once, p50_s, p99_s);
-        let has_open_lives = retention.censored_share.is_some_and(|share| share > 0.0);
-        let is_out_of_reach = |retention_s| window_s < retention_s || has_open_lives;
-        let could_be_high = write_once >= self.high_write_once && is_out_of_reach(self.high_retention_s);
-        let could_be_medium = write_once >= self.medium_write_once && is_out_of_reach(self.medium_retention_s);
-        let is_window_limited = match class {
-            SuitabilityClass::HighMrm | SuitabilityClass::NotEstimable | SuitabilityClass::NotRated => false,
-            SuitabilityClass::MediumMrm => could_be_high,
-            SuitabilityClass::LowMrm => could_be_high || could_be_medium,
-        };
-        Suitability { class, window_s, is_window_limited }
+        let most = |quantile: Quantile| quantile.high.unwrap_or(f64::INFINITY);
+        let (least, most) = (self.classify(ratio, p50.low, p99.low), self.classify(ratio, most(p50), most(p99)));
+        if least == most { Ok(least) } else { Err(NotRatedReason::WindowTooShort) }
     }
 }
 
@@ -146,10 +187,14 @@ pub(crate) static TABLE: MetricTable = MetricTable {
     metric: Some(Metric::Suitability),
     page: "docs/metrics/suitability.md",
     by_type: &[
-        column(10, "suitability", Unit::None, Merging::Derived, Getter::Text(|row| Some(Cow::from(row.suitability.class.name()))),
+        column(10, "suitability", Unit::None, Merging::WithinParts, Getter::Text(|row| Some(Cow::from(row.suitability.class.name()))),
             "whether managed-retention memory could hold it: `high_mrm`, `medium_mrm`, `low_mrm`, `not_estimable` or `not_rated`"),
-        column(17, "is_window_limited", Unit::None, Merging::Derived, Getter::Flag(|row| row.suitability.is_window_limited),
-            "whether a longer run could give a better suitability"),
+        column(17, "is_window_limited", Unit::None, Merging::WithinParts, Getter::Flag(|row| row.suitability.is_window_limited),
+            "whether a longer run would give a class"),
+        column(59, "not_rated_reason", Unit::None, Merging::WithinParts, Getter::Text(|row| row.suitability.not_rated_because.map(|reason| Cow::from(reason.name()))),
+            "why there is no class: `window_too_short`, `unknown_memory`, `never_read`, `incomplete_trace` or `contaminated_run`"),
+        column(60, "suitability_tokens_per_s", Unit::None, Merging::WithinParts, Getter::Number(|row| row.suitability.tokens_per_s),
+            "tokens per second of one sequence that the class holds at; empty if the trace has no steps, and seconds are those of the recording"),
     ],
     by_region: &[],
 };

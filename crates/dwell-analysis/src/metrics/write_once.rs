@@ -35,7 +35,7 @@ impl TypeFigures for WriteOnce {
     type Tally = ();
 
     fn of(of_type: &OfType<'_>, (): &()) -> Self {
-        of_type.totals.tallied.write_once(of_type.samples)
+        of_type.totals.tallied.write_once(of_type.observation)
     }
 }
 

@@ -57,14 +57,20 @@ pub const BLOCK: KvBlockRow = KvBlockRow {
 /// The report on the rows.
 pub fn analyse(options: Options, blocks: Option<&[KvBlockRow]>, rows: &[TraceRow<'_>]) -> MetricsReport {
     let mut analyser = Analyser::new(options);
-    if let Some(blocks) = blocks {
+    let blocks = blocks.map(|blocks| {
         let mut builder = KvBlockBuilder::default();
         blocks.iter().for_each(|block| builder.push(*block));
-        analyser.push_kv_lifecycle(&builder.finish_batch()).expect("the batch has the table's columns");
+        builder.finish_batch()
+    });
+    if let Some(blocks) = &blocks {
+        analyser.expect_kv_lifecycle(blocks).expect("the batch has the table's columns");
     }
     let mut builder = TraceBuilder::new("run");
     rows.iter().for_each(|row| builder.push(row));
     analyser.push_trace(&builder.finish_batch()).expect("the batch has the table's columns");
+    if let Some(blocks) = &blocks {
+        analyser.push_kv_lifecycle(blocks).expect("the batch has the table's columns");
+    }
     analyser.finish()
 }
 

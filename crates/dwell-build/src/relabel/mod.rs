@@ -127,8 +127,7 @@ fn build(
     let region_rows = write_table(output, Table::RegionMap, &[region_map::batch(&labels.regions)])?;
     let loss = write_loss(input, output, &labels)?;
     output.set_state(RunState::Building)?;
-    let metrics = analyse_run(output, request.analysis)?;
-    write_bytes_atomically(&output.metrics_csv(), metrics.metrics_csv().as_bytes())?;
+    let mut metrics = analyse_run(output, request.analysis)?;
     write_bytes_atomically(&output.path().join(RULES_FILE), request.rules.text().as_bytes())?;
     let counts = &labels.counts;
     let decided = DecidedBy::ALL.map(|by| (by.name(), counts.by_decision[by as usize]));
@@ -149,8 +148,11 @@ fn build(
     write_json_atomically(&output.path().join(REPORT_FILE), &report)?;
     let rows = [(Table::Trace, trace_rows), (Table::RegionMap, region_rows), (Table::Loss, loss.rows)].into();
     let relabelled = Relabelled { rows, lost_records: loss.lost_records, metrics: &metrics };
+    let metadata = metadata::metadata(input, request, &relabelled)?;
+    metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    write_bytes_atomically(&output.metrics_csv(), metrics.metrics_csv().as_bytes())?;
     Seal {
-        metadata: metadata::metadata(input, request, &relabelled)?,
+        metadata,
         metrics: Some(&metrics),
         state: report.state,
         // It gets its name, which may be anywhere, when it is whole.

@@ -19,7 +19,7 @@ pub(crate) struct GenerationArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt_file: Option<PathBuf>,
     /// Most tokens to generate, per sequence.
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_tokens: u32,
     /// Positions in the KV cache, over all sequences; llama.cpp rounds up to 256.
     #[arg(long, value_name = "N", default_value_t = 2048)]

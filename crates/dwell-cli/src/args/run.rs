@@ -9,7 +9,7 @@ use dwell_events::engine::EngineKind;
 use super::{GenerationArgs, ServerArgs, WatchingArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
-const SINGLE_RUN_OPTIONS: [&str; 49] = [
+const SINGLE_RUN_OPTIONS: [&str; 50] = [
     "engine",
     "model",
     "prompt",
@@ -44,6 +44,7 @@ const SINGLE_RUN_OPTIONS: [&str; 49] = [
     "high_retention_secs",
     "medium_write_once",
     "medium_retention_secs",
+    "at_tokens_per_sec",
     "run_id",
     "url",
     "program",
@@ -79,22 +80,33 @@ pub(crate) struct MetricsArgs {
     /// Retention p50 in seconds from which data is rated medium_mrm. Default: 1.
     #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) medium_retention_secs: Option<f64>,
+    /// Speed of one sequence that suitability holds at: it turns steps into seconds. Default: 20.
+    #[arg(long, value_name = "N", value_parser = parse_tokens_per_sec)]
+    pub(crate) at_tokens_per_sec: Option<f64>,
 }
 
 /// Longest retention that a threshold may ask for, as in experiment files.
 const RETENTION_MOST_SECS: f64 = 1e9;
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
-    parse_within(text, 1.0)
+    parse_within(text, 0.0..=1.0)
 }
 
 fn parse_retention_secs(text: &str) -> Result<f64, String> {
-    parse_within(text, RETENTION_MOST_SECS)
+    parse_within(text, 0.0..=RETENTION_MOST_SECS)
 }
 
-fn parse_within(text: &str, most: f64) -> Result<f64, String> {
+/// Slowest and fastest pace that suitability may be asked at, as in experiment files.
+const TOKENS_PER_SEC: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
+
+fn parse_tokens_per_sec(text: &str) -> Result<f64, String> {
+    parse_within(text, TOKENS_PER_SEC)
+}
+
+fn parse_within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if (0.0..=most).contains(&number) { Ok(number) } else { Err(format!("it must be from 0 to {most}")) }
+    let is_within = range.contains(&number);
+    if is_within { Ok(number) } else { Err(format!("it must be from {} to {}", range.start(), range.end())) }
 }
 
 #[derive(Args)]

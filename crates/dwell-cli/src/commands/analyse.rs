@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use dwell_metrics::analyse_run;
-use dwell_report::text::{region_table, run_table};
-use dwell_report::{RegionSummary, RunResults};
+use dwell_report::text::{region_tables, run_table};
+use dwell_report::{RegionsSummary, RunResults};
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
 use crate::messages::{Failure, hinted};
-use crate::output::print_result;
+use crate::output::{print_result, width_chars};
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
@@ -23,16 +23,18 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
-    let report = analyse_run(&run, args.figures.options()).map_err(hinted)?;
+    let mut report = analyse_run(&run, args.figures.options()).map_err(hinted)?;
+    // A folder that another program made has no metadata, or others.
+    let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
+    report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     if args.json {
         super::print_json(&report)?;
     } else if report.window.is_none() {
         let path = shell_word(&args.path.display().to_string());
         print_result(&format!("no accesses were recorded; `dwell compare {path}` shows memory and speed\n"))?;
     } else if args.metrics.is_empty() {
-        let window_s = report.window.map_or(0.0, |window| window.duration_s());
-        let regions = RegionSummary::all(&report);
-        print_result(&region_table(&regions, window_s, report.definitions.name()))?;
+        let regions = RegionsSummary::new(&report, metadata.generation.as_ref());
+        print_result(&region_tables(&regions, width_chars()))?;
     } else {
         let mut facts = RunResults::default();
         facts.set_metrics(report.figures_of(&args.metrics));

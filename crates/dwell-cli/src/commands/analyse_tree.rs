@@ -78,7 +78,8 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
         return Ok(());
     }
     say(format_args!("computing the figures of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
-    let report = analyse_run(&RunDir::open(&run.path).map_err(hinted)?, options).map_err(hinted)?;
+    let mut report = analyse_run(&RunDir::open(&run.path).map_err(hinted)?, options).map_err(hinted)?;
+    report.heed(run.metadata.quality.as_ref(), run.metadata.validity.as_ref());
     run.set_metrics(report.figures_of(&Metric::ALL));
     Ok(())
 }
@@ -103,8 +104,13 @@ fn write_files(aggregate: &Aggregate, output: &Path) -> anyhow::Result<()> {
 impl MetricsArgs {
     /// Whether any of the options was given.
     fn is_given(&self) -> bool {
-        let thresholds =
-            [self.high_write_once, self.high_retention_secs, self.medium_write_once, self.medium_retention_secs];
+        let thresholds = [
+            self.high_write_once,
+            self.high_retention_secs,
+            self.medium_write_once,
+            self.medium_retention_secs,
+            self.at_tokens_per_sec,
+        ];
         self.definitions.is_some() || thresholds.iter().any(Option::is_some)
     }
 }

@@ -56,6 +56,7 @@ impl MetricsArgs {
                 high_retention_s: self.high_retention_secs.unwrap_or(thresholds.high_retention_s),
                 medium_write_once: self.medium_write_once.unwrap_or(thresholds.medium_write_once),
                 medium_retention_s: self.medium_retention_secs.unwrap_or(thresholds.medium_retention_s),
+                tokens_per_s: self.at_tokens_per_sec.unwrap_or(thresholds.tokens_per_s),
             },
             ..base
         }

@@ -17,7 +17,7 @@ use crate::args::RunArgs;
 use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
-use crate::output::{print_result, say, unprinted};
+use crate::output::{print_result, say, unprinted, width_chars};
 use crate::run_request;
 use crate::terminal::Terminal;
 
@@ -126,7 +126,7 @@ pub(crate) fn print_summary(built: &BuiltRun, is_json: bool) -> anyhow::Result<E
     } else {
         // Keeps the summary apart from the text before it, on a terminal that shows both.
         say(format_args!("\n"));
-        print_result(&summary_text(&summary))
+        print_result(&summary_text(&summary, width_chars()))
     };
     printed.map_err(|error| unprinted(&error, &built.path))?;
     if !is_json {

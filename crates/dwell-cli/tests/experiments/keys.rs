@@ -177,6 +177,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("analyser.thresholds.high_retention_s", effect::high_retention),
     ("analyser.thresholds.medium_write_once", effect::medium_write_once),
     ("analyser.thresholds.medium_retention_s", effect::medium_retention),
+    ("analyser.thresholds.at_tokens_per_sec", effect::at_tokens_per_sec),
     ("analyser.bins", effect::bins),
     ("output.base_dir", effect::base_dir),
     ("output.compression", effect::compression),

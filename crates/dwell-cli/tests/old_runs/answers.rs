@@ -33,6 +33,29 @@ fn is_inferred_now(path: &str, expected: &Value, found: &Value) -> bool {
     }
 }
 
+/// 0.1.0 took lives that had not ended for ended ones, called their figures exact, and rated them by the seconds of the
+/// recording. Now they are censored: no quantile becomes shorter by that, and some are not reached.
+fn is_censored_now(path: &str, expected: &Value, found: &Value) -> bool {
+    let key = path.rsplit('.').next().unwrap_or_default();
+    if path.contains(".suitability.") || (key == "suitability" && expected.is_string()) || key == "is_window_limited" {
+        return true;
+    }
+    let is_of_lives = path.contains(".retention.") || key.starts_with("retention_");
+    match (expected.as_f64(), found.as_f64()) {
+        _ if !is_of_lives => false,
+        (Some(_), Some(found)) if key.contains("low") => found >= 0.0,
+        // A bucket is this wide.
+        (Some(expected), Some(found)) => found >= expected * (1.0 - 1.0 / 128.0),
+        (Some(_), None) => found.is_null(),
+        _ => key == "estimate" && [Value::from("censored"), Value::from("below_resolution")].contains(found),
+    }
+}
+
+/// 0.1.0 knew the mean interval of a KV block only; now the rows of the trace tell.
+fn is_traced_now(key: &str, expected: &Value, found: &Value) -> bool {
+    key == "inter_access_interval" && expected["basis"] == "inferred" && found["basis"] == "exact"
+}
+
 /// Exit code and result of a command.
 pub struct Answer {
     exit_code: i32,
@@ -85,7 +108,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn values(&self, expected: &Value, found: &Value, path: &str) {
         match (expected, found) {
-            _ if is_inferred_now(path, expected, found) => {}
+            _ if is_inferred_now(path, expected, found) || is_censored_now(path, expected, found) => {}
             (Value::Object(expected), Value::Object(found)) => self.objects(expected, found, path),
             (Value::Array(expected), Value::Array(found)) => {
                 assert_eq!(expected.len(), found.len(), "{path}: {expected:?} and {found:?}; {}", self.what);
@@ -107,6 +130,9 @@ impl Comparison<'_> {
         for (key, expected) in expected.iter().filter(|(key, _)| !is_own(self.command, key)) {
             let path = format!("{path}.{key}");
             let found = found.get(key).unwrap_or_else(|| panic!("{path} is not there any more; {}", self.what));
+            if is_traced_now(key, expected, found) {
+                continue;
+            }
             match (key.as_str(), expected.as_u64(), found.as_u64()) {
                 // A later version makes more files out of a run.
                 ("files", Some(expected), Some(found)) => assert!(found >= expected, "{path}; {}", self.what),

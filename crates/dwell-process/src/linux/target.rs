@@ -17,7 +17,7 @@ use crate::error::{ProcessError, is_gone_error};
 /// A process may be moved to another control group; it is asked again after this time.
 const SAME_CGROUP_NS: u64 = 1_000_000_000;
 
-/// Of a process that did nothing, the rest is read again after this time: others can change it too.
+/// Files of a process that did nothing are read again after this time: the kernel may take pages from it meanwhile.
 const READ_AGAIN_NS: u64 = 1_000_000_000;
 
 /// One watched process with its files open.
@@ -28,7 +28,6 @@ pub(crate) struct Target {
     /// Name of its program; another one after an `exec`.
     name: Vec<u8>,
     dir: ProcDir,
-    statm: ProcFile,
     stat: ProcFile,
     status: ProcFile,
     /// `None` for a process of another user.
@@ -46,8 +45,6 @@ pub(crate) struct Target {
 /// of a process that did nothing.
 struct Reading {
     taken_ns: u64,
-    /// Sizes in pages, as text: cheap to read, and another one if memory came or went.
-    statm: Vec<u8>,
     status: Status,
     stat: Stat,
     io: Io,
@@ -73,7 +70,6 @@ impl Target {
             is_gone: false,
             label: label.to_owned(),
             name: Vec::new(),
-            statm: dir.file("statm").map_err(refused)?,
             stat: dir.file("stat").map_err(refused)?,
             status: dir.file("status").map_err(refused)?,
             io: dir.file("io").ok(),
@@ -155,23 +151,21 @@ impl Target {
         Ok(self.row(timestamp_ns, reader).map_or(Sampled::Unknown, Sampled::Row))
     }
 
-    /// Whether the process did nothing, and nothing was done to its memory, since its files were read.
+    /// Whether the process did nothing since its files were read, a short time ago. One file tells, which is all that is read
+    /// of a process that sleeps: at 200 of them every further one is a percent of a core.
     fn is_unchanged(&self, now_ns: u64, buffer: &mut Vec<u8>) -> bool {
         let Some(last) = &self.last else { return false };
-        now_ns.saturating_sub(last.taken_ns) < READ_AGAIN_NS
-            && self.statm.read(buffer).is_ok_and(|statm| statm == last.statm)
-            && self.cpu_time.is_idle(buffer)
+        now_ns.saturating_sub(last.taken_ns) < READ_AGAIN_NS && self.cpu_time.is_idle(buffer)
     }
 
     /// What all files say; if they have no sizes, what that means.
     fn read(&mut self, taken_ns: u64, reader: &mut Reader) -> io::Result<Result<Reading, Sampled>> {
-        // What tells of a change comes first: what happens while the others are read is then read again.
-        let statm = self.statm.read(&mut reader.buffer)?.to_vec();
         let text = self.stat.read(&mut reader.buffer)?;
         let Some(stat) = parse::stat(text) else { return Ok(Err(Sampled::Unknown)) };
         if let Some(name) = parse::name(text).filter(|name| *name != self.name) {
             self.name = name.to_vec();
         }
+        // What tells of a change comes before the sizes: what happens while these are read is then read again.
         let cpu_ns = self.cpu_time.total_ns(&self.dir, &stat, reader.living, &mut reader.buffer);
         let status = parse::status(self.status.read(&mut reader.buffer)?);
         if status.rss_bytes.is_none() || status.vms_bytes.is_none() {
@@ -182,7 +176,7 @@ impl Target {
             return Ok(Err(if stat.threads <= 1 { Sampled::NoMemory } else { Sampled::Unknown }));
         }
         let io = self.read_io(&mut reader.buffer);
-        Ok(Ok(Reading { taken_ns, statm, status, stat, io, cpu_ns }))
+        Ok(Ok(Reading { taken_ns, status, stat, io, cpu_ns }))
     }
 
     fn row(&mut self, timestamp_ns: u64, reader: &mut Reader) -> Option<MemoryRow> {

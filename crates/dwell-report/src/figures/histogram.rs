@@ -80,6 +80,10 @@ fn draw_panel(canvas: &Canvas<'_>, axis: &Axis, region_type: &str, rows: &[&Hist
     if instant > 0 {
         heading.push_str(&format!(", {:.1} % never read or of no length", share(instant) * 100.0));
     }
+    let censored = rows.iter().map(|row| row.censored_bytes).fold(0, u64::saturating_add);
+    if censored > 0 {
+        heading.push_str(&format!(", {:.1} % had not ended", share(censored) * 100.0));
+    }
     canvas.text((MARGIN, top + 14), Font::Heading, Anchor::Left, INK, &heading)
 }
 

@@ -10,13 +10,17 @@ use crate::numbers::of_unit;
 use crate::{Aggregate, Group, RunResults, unit_of};
 
 /// Columns of `metrics.csv` that are shown if nobody chooses others.
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 12] = [
     "distinct_bytes",
     "bytes_read",
     "bytes_written",
     "read_write_ratio",
     "retention_p50_s",
+    "retention_p50_low_s",
     "retention_p99_s",
+    "retention_p99_low_s",
+    "retention_p99_low_steps",
+    "censored_share",
     "write_once_ratio_mean",
     "suitability",
 ];

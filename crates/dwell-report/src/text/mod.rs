@@ -5,6 +5,7 @@ mod capture;
 mod compare;
 mod doctor;
 mod format;
+mod regions;
 mod run;
 mod speed;
 mod tensors;
@@ -17,7 +18,8 @@ pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
 pub use doctor::{DoctorReport, DoctorVerdict};
 pub use format::{counted, or_dash, table, totals};
-pub use run::{region_table, summary_text};
+pub use regions::{DEFAULT_WIDTH_CHARS, region_tables};
+pub use run::summary_text;
 pub use speed::speed_line;
 pub use tensors::{
     ConvertedStream, StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text,

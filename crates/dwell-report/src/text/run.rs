@@ -5,13 +5,15 @@ use dwell_analysis::validity::ValidityClass;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
-use super::{bytes, count, or_dash, ratio, seconds, speed_line, table};
-use crate::{RegionSummary, RunSummary};
+use super::regions::region_tables;
+use super::wrap::wrapped;
+use super::{bytes, count, or_dash, seconds, speed_line};
+use crate::RunSummary;
 
-/// The whole summary.
-pub fn summary_text(run: &RunSummary) -> String {
+/// The whole summary, with tables that are no wider than said.
+pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
+    let mut line = |name: &str, value: String| text.push_str(&named_line(name, &value, width_chars));
     line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
     if let Some(server) = &run.server {
         line("engine", engine_line(&run.engine, server));
@@ -32,9 +34,9 @@ pub fn summary_text(run: &RunSummary) -> String {
     if let Some(failure) = &run.failure {
         line("failed", failure.clone());
     }
-    if !run.regions.is_empty() {
+    if !run.regions.regions.is_empty() {
         text.push('\n');
-        text.push_str(&region_table(&run.regions, run.window_s, run.definitions));
+        text.push_str(&region_tables(&run.regions, width_chars));
     }
     text.push_str(&format!(
         "\n{}{}\n",
@@ -42,6 +44,14 @@ pub fn summary_text(run: &RunSummary) -> String {
         run.run_dir.display()
     ));
     text
+}
+
+/// A value behind its name, on as many lines as it needs.
+fn named_line(name: &str, value: &str, width_chars: usize) -> String {
+    const NAME_CHARS: usize = 10;
+    let lines = wrapped(value, width_chars.saturating_sub(NAME_CHARS).max(NAME_CHARS));
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    names.zip(&lines).map(|(name, line)| format!("{name:<NAME_CHARS$}{line}\n")).collect()
 }
 
 /// What ran the model, and how it was reached.
@@ -85,7 +95,7 @@ fn seen_line(run: &RunSummary) -> String {
         Some(resolution) => format!(
             "{} accesses over {}, timed by {}, {} of them unknown",
             count(run.accesses),
-            seconds(run.window_s),
+            seconds(run.regions.window_s),
             resolution.name(),
             count(run.unknown_accesses),
         ),
@@ -143,35 +153,4 @@ fn validity_line(run: &RunSummary) -> String {
     let class = run.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class);
     let quality = run.quality.as_ref().map_or("unknown", |quality| quality.status.name());
     format!("{}{why}; quality {quality}", class.name())
-}
-
-/// One line per region type.
-pub fn region_table(regions: &[RegionSummary], window_s: f64, definitions: &str) -> String {
-    let header =
-        ["region", "size", "read", "written", "read:write", "life p50", "life p99", "write-once", "suitability"];
-    let mut lines = vec![header.map(str::to_owned).to_vec()];
-    for region in regions {
-        let limit = if region.is_window_limited { "*" } else { "" };
-        lines.push(vec![
-            region.region_type.clone(),
-            bytes(region.size_bytes),
-            or_dash(region.bytes_read, bytes),
-            or_dash(region.bytes_written, bytes),
-            or_dash(region.read_write_ratio, ratio),
-            or_dash(region.retention_p50_s, seconds),
-            or_dash(region.retention_p99_s, seconds),
-            or_dash(region.write_once_ratio, |share| format!("{share:.3}")),
-            format!("{}{limit}", region.suitability),
-        ]);
-    }
-    let mut text = table(&lines);
-    text.push_str(&format!("observed over {}, definitions of {definitions}", seconds(window_s)));
-    if regions.iter().any(|region| region.bytes_read.is_some()) {
-        text.push_str(", each byte once per access");
-    }
-    if regions.iter().any(|region| region.is_window_limited) {
-        text.push_str("; * a longer run could rate it higher");
-    }
-    text.push('\n');
-    text
 }

@@ -1,0 +1,182 @@
+//! What the memory of a run does, by region type, for people: what moves, how long data is needed, what could hold it.
+
+use super::wrap::wrapped;
+use super::{bytes, count, or_dash, ratio, seconds, table};
+use crate::{RegionSummary, RegionsSummary};
+
+/// Widest lines where nobody says how wide the terminal is.
+pub const DEFAULT_WIDTH_CHARS: usize = 80;
+
+/// Two tables, each as wide as fits: what moves, and how long data is needed.
+pub fn region_tables(summary: &RegionsSummary, width_chars: usize) -> String {
+    let mut text = fitting(traffic_columns(summary), &summary.regions, width_chars);
+    text.push('\n');
+    text.push_str(&fitting(life_columns(summary), &summary.regions, width_chars));
+    for note in notes(summary) {
+        wrapped(&note, width_chars).iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    }
+    text
+}
+
+/// One column of a table.
+struct Shown<'a> {
+    name: &'static str,
+    cell: Box<dyn Fn(&RegionSummary) -> String + 'a>,
+    /// It is left out where the table would be too wide.
+    is_extra: bool,
+}
+
+fn shown<'a>(name: &'static str, cell: impl Fn(&RegionSummary) -> String + 'a) -> Shown<'a> {
+    Shown { name, cell: Box::new(cell), is_extra: false }
+}
+
+fn extra<'a>(name: &'static str, cell: impl Fn(&RegionSummary) -> String + 'a) -> Shown<'a> {
+    Shown { is_extra: true, ..shown(name, cell) }
+}
+
+/// The table with as many of the extra columns as fit, the first of them first. Columns that say nothing are left out.
+fn fitting(columns: Vec<Shown<'_>>, regions: &[RegionSummary], width_chars: usize) -> String {
+    let says_something =
+        |column: &Shown<'_>| regions.iter().any(|region| !["", "–"].contains(&&*(column.cell)(region)));
+    let columns: Vec<Shown<'_>> = columns.into_iter().filter(says_something).collect();
+    let extras = columns.iter().filter(|column| column.is_extra).count();
+    let with = |extras_taken: usize| {
+        let mut left = extras_taken;
+        let mut is_taken = |column: &&Shown<'_>| {
+            let is_taken = !column.is_extra || left > 0;
+            left -= usize::from(column.is_extra && is_taken);
+            is_taken
+        };
+        let taken: Vec<&Shown<'_>> = columns.iter().filter(|column| is_taken(column)).collect();
+        let header = taken.iter().map(|column| column.name.to_owned()).collect();
+        let line = |region| taken.iter().map(|column| (column.cell)(region)).collect();
+        table(&std::iter::once(header).chain(regions.iter().map(line)).collect::<Vec<_>>())
+    };
+    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width_chars);
+    (0..=extras).rev().map(with).find(fits).unwrap_or_else(|| with(0))
+}
+
+/// What is loaded and stored: by token and second while decoding, where that is known.
+fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
+    let mut columns = vec![
+        shown("region", |region: &RegionSummary| region.region_type.clone()),
+        shown("size", |region| bytes(region.size_bytes)),
+    ];
+    let read_total = |region: &RegionSummary| or_dash(region.bytes_read, bytes);
+    let written_total = |region: &RegionSummary| or_dash(region.bytes_written, bytes);
+    match summary.decoding {
+        Some(decoding) => {
+            let by_token =
+                move |total: Option<u64>| or_dash(total, |total| bytes((total as f64 / decoding.tokens) as u64));
+            let by_second = move |total: Option<u64>| {
+                or_dash(total, |total| format!("{}/s", bytes((total as f64 / decoding.seconds) as u64)))
+            };
+            columns.push(shown("read/token", move |region| by_token(region.decode_bytes_read)));
+            columns.push(shown("written/token", move |region| by_token(region.decode_bytes_written)));
+            columns.push(shown("read", move |region| by_second(region.decode_bytes_read)));
+            columns.push(shown("written", move |region| by_second(region.decode_bytes_written)));
+            columns.push(extra("read:write", |region| or_dash(region.read_write_ratio, ratio)));
+            columns.push(extra("all read", read_total));
+            columns.push(extra("all written", written_total));
+        }
+        None => {
+            columns.push(shown("read", read_total));
+            columns.push(shown("written", written_total));
+            columns.push(shown("read:write", |region| or_dash(region.read_write_ratio, ratio)));
+        }
+    }
+    columns
+}
+
+/// How long data is needed and stays, and what could hold it.
+fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
+    let mut columns = vec![shown("region", |region: &RegionSummary| region.region_type.clone())];
+    if summary.has_steps() {
+        columns.push(shown("needed p99", |region| steps(region.retention_p99_steps, region.retention_p99_low_steps)));
+        columns.push(shown("", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
+    } else {
+        columns
+            .push(shown("needed p99", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
+    }
+    columns.push(extra("needed p50", move |region| time(summary, region.retention_p50_s, region.retention_p50_low_s)));
+    columns.push(shown("stays p50", move |region| time(summary, region.residency_p50_s, region.residency_p50_low_s)));
+    columns.push(shown("open", |region| or_dash(region.censored_share, percent)));
+    columns.push(shown("unread", |region| or_dash(region.never_read_share, percent)));
+    columns.push(shown("once", |region| or_dash(region.write_once_ratio, |share| format!("{share:.3}"))));
+    columns.push(shown("suitability", |region| region.suitability.to_owned()));
+    columns.push(extra("because", |region| region.not_rated_reason.unwrap_or("").replace('_', " ")));
+    columns
+}
+
+/// A number of steps, or a bound of it.
+fn steps(value: Option<f64>, low: Option<f64>) -> String {
+    let text = |steps: f64| match count(steps as u64) {
+        one if one == "1" => "1 step".to_owned(),
+        many => format!("{many} steps"),
+    };
+    match (value, low) {
+        (Some(0.0), _) => "< 1 step".to_owned(),
+        (Some(value), _) => text(value),
+        (None, low) => or_dash(low, |low| format!("> {}", text(low))),
+    }
+}
+
+/// A time, or a bound of it: what the trace is too short or too coarse for.
+fn time(summary: &RegionsSummary, value: Option<f64>, low: Option<f64>) -> String {
+    match (value, low) {
+        (Some(0.0), _) if summary.time_resolution_s > 0.0 => format!("< {}", seconds(summary.time_resolution_s)),
+        (Some(value), _) => seconds(value),
+        (None, low) => or_dash(low, |low| format!("> {}", seconds(low))),
+    }
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        all if all >= 100.0 => "100 %".to_owned(),
+        percent if percent < 0.1 => "< 0.1 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+/// What the columns mean, and how sure they are.
+fn notes(summary: &RegionsSummary) -> Vec<String> {
+    let observed = format!("observed over {}, definitions of {}", observed(summary), summary.definitions);
+    if !summary.is_by_lives() {
+        return vec![observed];
+    }
+    let mut notes = vec![format!("{observed}; each access counts its bytes once")];
+    notes.push(
+        "needed: store to last load before the next store; stays: store to overwriting or eviction; open: lives that had not \
+         ended, unread: never loaded; > is a lower bound (95 %), < a time below the resolution"
+            .to_owned(),
+    );
+    if let Some(tokens_per_s) = summary.rated_at_tokens_per_s {
+        notes.push(format!(
+            "suitability holds at {} tokens/s of a sequence (--at-tokens-per-sec), whatever the speed of this run",
+            crate::numbers::three_digits(tokens_per_s)
+        ));
+    }
+    let undecided: Vec<&str> = summary
+        .regions
+        .iter()
+        .filter(|region| region.is_window_limited)
+        .map(|region| region.region_type.as_str())
+        .collect();
+    if !undecided.is_empty() {
+        notes.push(format!(
+            "not rated, because the run ended first: {}; {} would decide",
+            undecided.join(", "),
+            match summary.decisive_steps() {
+                Some(steps) => format!("{} steps", count(steps)),
+                None => format!("{} of use", seconds(summary.decisive_s)),
+            }
+        ));
+    }
+    notes
+}
+
+fn observed(summary: &RegionsSummary) -> String {
+    let window = seconds(summary.window_s);
+    if summary.has_steps() { format!("{window}, {} steps", count(summary.steps)) } else { window }
+}
