@@ -52,6 +52,8 @@ pub struct Aggregate {
 pub struct Group {
     /// What they have in common.
     pub key: GroupKey,
+    /// Stands for the whole key, in the tables of exported datasets too.
+    pub configuration: String,
     /// The runs.
     pub run_ids: Vec<String>,
     /// Figures of the runs as a whole: speed, memory, cost of watching.
@@ -191,6 +193,7 @@ fn group(key: GroupKey, runs: &[&RunResults], columns: &[String]) -> Group {
         region_group(region_type, &lines, columns)
     });
     Group {
+        configuration: key.configuration(),
         key,
         run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
         figures: run_figures(runs),
