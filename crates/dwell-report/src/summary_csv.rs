@@ -18,7 +18,7 @@ impl Aggregate {
     }
 
     /// One line per group, region type and metric; figures of runs as a whole have no region type. A field is empty
-    /// where there is no figure: a group of one run has no spread and no interval.
+    /// where there is no figure: a group of one run has no spread, and one of fewer than three no interval.
     pub fn summary_csv(&self) -> String {
         let mut lines = Lines { writer: csv::Writer::from_writer(Vec::new()) };
         lines.write(Self::summary_columns());
