@@ -29,6 +29,30 @@ fn the_tiny_experiment_ends_with_exactly_the_planned_runs() {
     assert!(rows.iter().all(|row| row.run_validity == "contaminated"), "{:?}", rows[0]);
     let exclusions = text(&summary["exclusions"]);
     assert!(exclusions.contains("16 contaminated") && exclusions.contains("8 warm-up"), "{exclusions}");
+    the_configurations_are_compared(&lab, &text(&summary["id"]));
+}
+
+/// The runs of one experiment, and of no other in the same results; contaminated runs in one warning.
+fn the_configurations_are_compared(lab: &Lab, id: &str) {
+    lab.write("small.yaml", crate::lab::SMALLEST);
+    lab.run("small.yaml");
+    let folder = format!("results/experiments/{id}");
+    let output = lab.output(&["compare", "--experiment", &folder, "--json"]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let groups = found["groups"].as_array().unwrap();
+    // 2 models × 2 contexts × 2 cache types.
+    assert_eq!(groups.len(), 8, "{found:#}");
+    let runs = groups.iter().flat_map(|group| group["run_ids"].as_array().unwrap());
+    assert!(runs.clone().all(|run| run.as_str().unwrap().starts_with(id)));
+    assert_eq!(runs.count(), 16);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let contaminated: Vec<&str> = said.lines().filter(|line| line.contains("contaminated")).collect();
+    assert_eq!(contaminated.len(), 1, "{said}");
+    assert!(contaminated[0].contains("16 runs are in, though they are contaminated ("), "{said}");
+    let refused = lab.output(&["compare", "--experiment", "results"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text_of(&refused).contains("found no experiment.json"), "{}", text_of(&refused));
 }
 
 #[test]
