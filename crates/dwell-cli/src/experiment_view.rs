@@ -1,10 +1,12 @@
 //! An experiment on the terminal: one bar for all runs, with the time left; a line per run where there is none.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
 use dwell_report::text::{counted, seconds};
+use dwell_report::{Exclusion, ExclusionReason};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::messages::print_hints;
@@ -16,6 +18,8 @@ pub(crate) struct ExperimentView {
     bar: Option<ProgressBar>,
     pace: Pace,
     run_began_at: Instant,
+    /// Reasons for which runs were said not to count: each is said once.
+    said_reasons: BTreeSet<ExclusionReason>,
 }
 
 /// How fast runs are done, against their estimates.
@@ -43,7 +47,7 @@ impl Pace {
 impl ExperimentView {
     /// `is_quiet` leaves out everything, for programs that read the result.
     pub(crate) fn new(is_quiet: bool) -> Self {
-        Self { is_quiet, bar: None, pace: Pace::default(), run_began_at: Instant::now() }
+        Self { is_quiet, bar: None, pace: Pace::default(), run_began_at: Instant::now(), said_reasons: BTreeSet::new() }
     }
 
     /// Ends what is still shown.
@@ -111,6 +115,20 @@ impl ExperimentListener for ExperimentView {
             print_hints(hints);
         }
     }
+
+    fn run_is_excluded(&mut self, place: RunPlace<'_>, exclusion: &Exclusion) {
+        if self.is_quiet || !self.said_reasons.insert(exclusion.reason) {
+            return;
+        }
+        self.line(&exclusion_text(place.planned, exclusion));
+    }
+}
+
+/// What is said of the first run that is excluded for a reason, while there is time to do something about it.
+fn exclusion_text(planned: usize, Exclusion { reason, detail, .. }: &Exclusion) -> String {
+    let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
+    let others = if planned > 1 { "; others with this reason are counted at the end" } else { "" };
+    format!("warning: this run does not count: {}{detail}{others}", reason.words())
 }
 
 #[cfg(test)]

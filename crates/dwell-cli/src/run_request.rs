@@ -198,13 +198,15 @@ fn prompt_in(path: &Path) -> std::io::Result<String> {
 
 fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
     let server = &args.server;
+    let (api, template) = asked_how(args, model);
     ServerOptions {
         url: server.url.clone(),
         program: server.program.clone(),
         arguments: server.server_arg.clone(),
         pid: server.server_pid,
         model_name: model.name.clone(),
-        api: server.api.unwrap_or_else(|| usual_api(args, model)),
+        api,
+        template,
         api_key_variable: server.api_key_env.clone(),
         start: server.start,
         ready_within_s: Some(server.ready_secs),
@@ -213,15 +215,38 @@ fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
     }
 }
 
-/// As the embedded engine would ask: a model with a template is given messages. A model that only the server has is taken
-/// for one.
-fn usual_api(args: &RunArgs, model: &EngineModel) -> Api {
+/// How a server is asked, and the template that dwell fills for it.
+///
+/// As the embedded engine would ask: a model with a template is given it, filled by dwell, so that every engine computes the
+/// same tokens. Where that cannot be, the server is asked for a chat and has its own template: a model that only the server
+/// has is taken for one with a template.
+fn asked_how(args: &RunArgs, model: &EngineModel) -> (Api, Option<String>) {
+    let switch = args.generation.chat_template;
     let has_template = model.file.as_ref().is_none_or(has_chat_template);
-    if wants_template(args.generation.chat_template, has_template) { Api::Chat } else { Api::Completion }
+    let is_wanted = match args.server.api {
+        Some(Api::Chat) => return (Api::Chat, None),
+        // The text as it is, unless the template is asked for by name.
+        Some(Api::Completion) => switch == AutoSwitch::On,
+        None => wants_template(switch, has_template),
+    };
+    if !is_wanted {
+        return (Api::Completion, None);
+    }
+    // The embedded engine fills the template itself; a file that only tells a shape is not what the server runs.
+    let is_filled_here = args.engine.profile().runs_model_file() && !args.engine.is_embedded();
+    let template = model.file.as_ref().filter(|_| is_filled_here).and_then(chat_template);
+    match template.filter(|template| dwell_worker::can_fill_template(template)) {
+        Some(template) => (Api::Completion, Some(template.to_owned())),
+        None => (args.server.api.unwrap_or(Api::Chat), None),
+    }
+}
+
+fn chat_template(file: &GgufFile) -> Option<&str> {
+    file.text("tokenizer.chat_template")
 }
 
 fn has_chat_template(file: &GgufFile) -> bool {
-    file.text("tokenizer.chat_template").is_some()
+    chat_template(file).is_some()
 }
 
 fn wants_template(switch: AutoSwitch, has_template: bool) -> bool {

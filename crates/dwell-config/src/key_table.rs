@@ -147,8 +147,8 @@ const KEYS: &[Key] = &[
     key(
         "models[].server.api",
         Kind::Choice(Api::NAMES),
-        DefaultValue::Text("completion"),
-        "is how the server is asked: for the continuation of a text, or for an answer in the model's template",
+        DefaultValue::Absent("the text in the template of the model's file, as the embedded engine computes it"),
+        "is how the server is asked: for the continuation of the text as it is, or for an answer in its own template of the model",
     ),
     key(
         "models[].server.api_key_variable",

@@ -19,8 +19,8 @@ pub struct ServerConfig {
     pub pid: Option<u32>,
     /// The model's name on the server.
     pub model_name: Option<String>,
-    /// How it is asked.
-    pub api: Api,
+    /// How it is asked; absent has dwell fill the template of the model's file, if there is one.
+    pub api: Option<Api>,
     /// Environment variable that holds the key of the API.
     pub api_key_variable: Option<String>,
     /// Longest time for a started server to be ready.
@@ -54,7 +54,7 @@ impl ServerConfig {
             arguments: self.arguments.clone(),
             pid: self.pid,
             model_name: self.model_name.clone(),
-            api: self.api,
+            api: self.api.unwrap_or_default(),
             api_key_variable: self.api_key_variable.clone(),
             ready_within_s: self.ready_within_s,
             kv_bytes_per_token: self.kv_bytes_per_token,

@@ -19,6 +19,7 @@ mod hint;
 pub mod host;
 pub mod kv_accesses;
 pub mod kv_blocks;
+pub mod llama_log;
 mod loss;
 mod phase;
 mod region;

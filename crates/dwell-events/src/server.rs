@@ -12,7 +12,7 @@ choices! {
     Api {
         /// A text to be continued.
         Completion = "completion",
-        /// A message to be answered; the server applies the model's template.
+        /// A message to be answered; the server applies its template of the model.
         Chat = "chat",
     }
 }
@@ -65,6 +65,9 @@ pub struct ServerOptions {
     pub model_name: Option<String>,
     /// How it is asked.
     pub api: Api,
+    /// The model's chat template, which dwell fills and sends as a text to be continued: every engine then computes the
+    /// same tokens. None sends texts as they are.
+    pub template: Option<String>,
     /// Environment variable that holds the key of the API. The key itself is recorded nowhere.
     pub api_key_variable: Option<String>,
     /// In which state the model is when the run begins.

@@ -1,5 +1,6 @@
 //! Run by run through the plan.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,13 +8,13 @@ use dwell_analysis::validity::ValidityClass;
 use dwell_build::{BuildSetup, NoListener, ensure_unattended, failed_row, recover_run};
 use dwell_config::{PlannedKind, PlannedRun};
 use dwell_events::Hint;
-use dwell_report::RUN_VIEWS;
+use dwell_report::{Exclusion, RUN_VIEWS, exclusion_of, exclusions_text};
 
 use dwell_metadata::UntracedRun;
 use dwell_store::{ResultsManifest, RunDir};
 use serde::{Deserialize, Serialize};
 
-use crate::aggregate::write_summary;
+use crate::aggregate::{read_run, write_summary};
 use crate::found_run::{FoundRun, speed_of};
 use crate::requests::Requests;
 use crate::run_process::{RunTask, TaskEnd};
@@ -64,6 +65,8 @@ pub trait ExperimentListener {
     fn run_begins(&mut self, place: RunPlace<'_>);
     /// A run ended.
     fn run_ends(&mut self, place: RunPlace<'_>, end: &RunEnd);
+    /// A repetition ended that does not count, now or in an earlier execution. Told after its end.
+    fn run_is_excluded(&mut self, place: RunPlace<'_>, exclusion: &Exclusion);
 }
 
 /// A run that left nothing that counts.
@@ -100,12 +103,23 @@ pub struct ExperimentSummary {
     pub is_interrupted: bool,
     /// What the aggregates leave out, in words.
     pub exclusions: String,
+    /// Runs that the aggregates are of. None if nothing was aggregated, or an earlier version of dwell did it.
+    #[serde(default)]
+    pub counting: Option<usize>,
+    /// Names of the reasons for which repetitions do not count, with the number of runs.
+    #[serde(default)]
+    pub excluded: BTreeMap<String, usize>,
 }
 
 impl ExperimentSummary {
     /// Whether every run of the plan was done and is whole.
     pub fn is_whole(&self) -> bool {
         self.finished == self.planned && self.partial == 0
+    }
+
+    /// Whether runs were finished and every one of them is left out of the aggregates.
+    pub fn is_without_counting_runs(&self) -> bool {
+        self.finished > 0 && self.counting == Some(0)
     }
 }
 
@@ -162,6 +176,10 @@ impl Execution<'_> {
             };
             self.count(model_id, run, &end);
             listener.run_ends(place, &end);
+            if let Some(exclusion) = self.exclusion(run, &end) {
+                *self.summary.excluded.entry(exclusion.reason.name().to_owned()).or_default() += 1;
+                listener.run_is_excluded(place, &exclusion);
+            }
         }
         self.summary.is_interrupted |= self.is_interrupted();
         Ok(())
@@ -186,6 +204,16 @@ impl Execution<'_> {
                 summary.failed.push(FailedRun { model_id: model_id.to_owned(), run_id, message: message.clone() });
             }
         }
+    }
+
+    /// Why a repetition that has its tables does not count. Warm-ups and unrecorded runs never do. A run that cannot be read
+    /// is an error of the summary.
+    fn exclusion(&self, run: &PlannedRun, end: &RunEnd) -> Option<Exclusion> {
+        if matches!(end, RunEnd::Failed { .. }) || !matches!(run.kind, PlannedKind::Repetition(_)) {
+            return None;
+        }
+        let path = self.setup.run_path(run, &self.dir.run_id(run));
+        exclusion_of(&read_run(&path).ok()?, &[])
     }
 
     /// Does one run. None if the user interrupted it.
@@ -280,7 +308,9 @@ impl Execution<'_> {
         if self.summary.is_interrupted {
             return Ok(self.summary);
         }
-        self.summary.exclusions = write_summary(self.setup, self.dir)?;
+        let aggregate = write_summary(self.setup, self.dir)?;
+        self.summary.exclusions = exclusions_text(&aggregate.excluded);
+        self.summary.counting = Some(aggregate.runs);
         if self.summary.finished == self.summary.planned {
             self.dir.set_finished(&self.summary)?;
         }

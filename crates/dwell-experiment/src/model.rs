@@ -48,8 +48,8 @@ pub struct ModelFile {
     pub weights_bytes: u64,
     /// Tells files apart by what is in them, wherever they are.
     pub fingerprint: String,
-    /// Whether prompts are wrapped in a template of the model's.
-    pub has_chat_template: bool,
+    /// The template that prompts are wrapped in.
+    pub chat_template: Option<String>,
 }
 
 impl Model {
@@ -65,7 +65,11 @@ impl Model {
             Some(path) => ModelFile::open(config, path).map(|(file, findings)| (Some(file), findings))?,
             None => (None, unchecked(config).into_iter().collect()),
         };
-        let server = ServerOptions { program, ..config.server.options() };
+        let template = file.as_ref().and_then(|file| file.chat_template.clone());
+        // The embedded engine fills the template itself; a file that only tells a shape is not what the server runs.
+        let is_filled_here = config.engine.profile().runs_model_file() && !config.engine.is_embedded();
+        let template = template.filter(|_| is_filled_here && config.server.api.is_none());
+        let server = ServerOptions { program, template, ..config.server.options() };
         let kv_events = config.server.kv_events.options();
         Ok((Self { id: config.id.clone(), engine: config.engine, server, kv_events, file }, findings))
     }
@@ -105,7 +109,7 @@ impl ModelFile {
             fingerprint,
             path,
             weights_bytes: file.tensor_bytes(),
-            has_chat_template: file.text("tokenizer.chat_template").is_some(),
+            chat_template: file.text("tokenizer.chat_template").map(str::to_owned),
             info,
             shape,
         };

@@ -84,7 +84,8 @@ pub(crate) fn engine_options(setup: &Setup, run: &PlannedRun) -> EngineOptions {
         kv_type_v: combination.kv_type,
         flash_attention: combination.flash_attention,
         // How a server is asked is a key of its own.
-        chat_template: model.engine.is_embedded() && model.file.as_ref().is_some_and(|file| file.has_chat_template),
+        chat_template: model.engine.is_embedded()
+            && model.file.as_ref().is_some_and(|file| file.chat_template.is_some()),
         // Every repetition computes the same number of tokens, whatever the model would say.
         ignore_end: model.engine.profile().ignores_end,
         time_resolution: setup.experiment.collectors.tensor_ops.time_resolution,

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use dwell_events::engine::{EngineOptions, KvType};
+use dwell_events::llama_log::reported_buffers;
+use dwell_events::server::ReportedBuffer;
 use llama_cpp_sys_2 as sys;
 
 use crate::batch::Batch;
@@ -27,6 +29,7 @@ pub(crate) struct Context<'model> {
     _tap: Option<TapSlot<'model>>,
     vocabulary_size: usize,
     is_shift_safe: bool,
+    buffers: Vec<ReportedBuffer>,
     model: PhantomData<&'model Model>,
 }
 
@@ -40,6 +43,7 @@ impl<'model> Context<'model> {
         memory::check_blocks_fill_heads(model, options)?;
         memory::check_cache_fits(model, options)?;
         log::forget();
+        log::take_buffer_lines();
         let mut params = params(options, &hooks);
         let tap = hooks.tap.map(TapSlot::new);
         if let Some(tap) = &tap {
@@ -49,9 +53,10 @@ impl<'model> Context<'model> {
         // SAFETY: the model is loaded and, by the lifetime, outlives the context; the tap is freed after it.
         let pointer = unsafe { sys::llama_init_from_model(model.as_ptr(), params) };
         let pointer = NonNull::new(pointer).ok_or_else(|| EngineError::ContextRefused { reason: log::reason() })?;
+        let buffers = reported_buffers(&log::take_buffer_lines());
         let vocabulary_size = model.vocabulary_size() as usize;
         let is_shift_safe = is_shift_safe(model, options);
-        let context = Context { pointer, _tap: tap, vocabulary_size, is_shift_safe, model: PhantomData };
+        let context = Context { pointer, _tap: tap, vocabulary_size, is_shift_safe, buffers, model: PhantomData };
         context.check_generates(options)?;
         Ok(context)
     }
@@ -73,6 +78,11 @@ impl<'model> Context<'model> {
     fn memory(&self) -> sys::llama_memory_t {
         // SAFETY: the context is alive.
         unsafe { sys::llama_get_memory(self.as_ptr()) }
+    }
+
+    /// Buffers of the KV cache, the computation and its results.
+    pub(crate) fn buffers(&self) -> &[ReportedBuffer] {
+        &self.buffers
     }
 
     /// Positions over all sequences.

@@ -16,7 +16,7 @@ const BINDINGS: &str = "llama-cpp-sys-2 0.1.160";
 
 /// Loads the model of a job, does its actions, and gives everything back.
 ///
-/// Events come in this order: the load phase with its progress, what was loaded, the generation phase with what
+/// Events come in this order: the load phase with its progress, what was loaded and allocated, the generation phase with what
 /// the actions tell, the teardown phase, and [`EngineEvent::Finished`] once context and model are freed. An
 /// interruption ends the actions early and is no error. After an error the teardown phase still comes, the end
 /// does not; a job that is refused before loading tells nothing.

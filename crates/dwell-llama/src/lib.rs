@@ -7,6 +7,7 @@
 mod batch;
 mod cache_actions;
 mod cells;
+mod chat_template;
 mod check;
 mod context;
 mod coverage;
@@ -35,6 +36,7 @@ use dwell_events::Hint;
 pub use dwell_events::engine::JobObserver;
 use dwell_events::engine::{Engine, EngineFailure, Job};
 
+pub use chat_template::fill_chat_template;
 pub use error::EngineError;
 pub use job::{run_job, runtime};
 pub use tap::{GraphTensor, TensorTap, TrialGraphs};

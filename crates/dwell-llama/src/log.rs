@@ -13,6 +13,9 @@ use llama_cpp_sys_2 as sys;
 /// Set to anything but 0 or nothing, lets llama.cpp's log go to stderr.
 const PRINT_VARIABLE: &str = "DWELL_LLAMA_LOG";
 
+/// What a line says that tells the size of a buffer.
+const BUFFER_SIZE: &str = "buffer size =";
+
 /// Warnings and errors kept for error messages.
 const KEPT_LINES: usize = 50;
 
@@ -22,6 +25,8 @@ thread_local! {
     // Per thread, so that jobs on different threads do not get each other's lines. llama.cpp logs on the
     // thread that called it.
     static LINES: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
+    /// Lines that tell the sizes of buffers.
+    static BUFFER_LINES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Prepares llama.cpp for use in this process; further calls do nothing.
@@ -56,6 +61,11 @@ pub(crate) fn reason() -> String {
     })
 }
 
+/// The buffers that were allocated on this thread since the last call, in llama.cpp's words.
+pub(crate) fn take_buffer_lines() -> String {
+    BUFFER_LINES.take()
+}
+
 /// A line without the names of llama.cpp's functions in front of it.
 fn without_origin(line: &str) -> &str {
     match line.split_once(": ") {
@@ -82,6 +92,10 @@ unsafe extern "C" fn on_log(level: sys::ggml_log_level, text: *const c_char, _da
     }
     if level == sys::GGML_LOG_LEVEL_WARN || level == sys::GGML_LOG_LEVEL_ERROR {
         keep(&text);
+    }
+    if text.contains(BUFFER_SIZE) {
+        // Fails only while the thread ends.
+        let _ = BUFFER_LINES.try_with(|lines| lines.try_borrow_mut().map(|mut lines| lines.push_str(&text)));
     }
 }
 

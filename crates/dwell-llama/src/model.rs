@@ -6,6 +6,8 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use dwell_events::engine::{EngineEvent, EngineOptions};
+use dwell_events::llama_log::reported_buffers;
+use dwell_events::server::ReportedBuffer;
 use llama_cpp_sys_2 as sys;
 
 use crate::{EngineError, JobObserver, log};
@@ -18,6 +20,7 @@ const PROGRESS_STEP: f32 = 0.02;
 pub(crate) struct Model {
     pointer: NonNull<sys::llama_model>,
     architecture: String,
+    buffers: Vec<ReportedBuffer>,
 }
 
 impl Model {
@@ -25,6 +28,7 @@ impl Model {
     pub(crate) fn load(options: &EngineOptions, observer: &mut dyn JobObserver) -> Result<Option<Model>, EngineError> {
         log::install();
         log::forget();
+        log::take_buffer_lines();
         let path = &options.model;
         let Ok(c_path) = CString::new(path.as_os_str().as_bytes()) else {
             return Err(EngineError::ModelNotAFile { found: "a path with a NUL byte", path: path.clone() });
@@ -42,7 +46,8 @@ impl Model {
         let Some(pointer) = NonNull::new(pointer) else {
             return if progress.interrupted { Ok(None) } else { Err(refusal(path)) };
         };
-        let mut model = Model { pointer, architecture: String::new() };
+        let buffers = reported_buffers(&log::take_buffer_lines());
+        let mut model = Model { pointer, architecture: String::new(), buffers };
         model.architecture = model.metadata("general.architecture").unwrap_or_default();
         model.check_generates(path)?;
         Ok(Some(model))
@@ -65,6 +70,11 @@ impl Model {
             () => return Ok(()),
         };
         Err(EngineError::NotAGenerator { found, path: path.to_owned() })
+    }
+
+    /// Buffers that hold the weights.
+    pub(crate) fn buffers(&self) -> &[ReportedBuffer] {
+        &self.buffers
     }
 
     /// The model for calls into llama.cpp.

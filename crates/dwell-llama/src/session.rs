@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use dwell_events::Phase;
 use dwell_events::engine::{Action, EngineEvent, EngineOptions, LoadedModel, StopReason};
+use dwell_events::server::{BufferKind, ReportedBuffer};
 
 use crate::batch::Batch;
 use crate::cells::{Cells, Need};
@@ -94,9 +95,19 @@ impl<'model> Session<'model> {
         }
     }
 
+    /// What llama.cpp says it allocated. It rounds to hundredths of a MiB; sizes of caches and states are known exactly from
+    /// the model's shape, so they are left out.
+    fn buffers(&self) -> Vec<ReportedBuffer> {
+        let is_told = |buffer: &&ReportedBuffer| {
+            matches!(buffer.kind, BufferKind::Weights | BufferKind::Compute | BufferKind::Other)
+        };
+        self.model.buffers().iter().chain(self.context.buffers()).filter(is_told).cloned().collect()
+    }
+
     /// Tells what was loaded and does the actions, until one of them is interrupted.
     pub(crate) fn run(&mut self, actions: &[Action], observer: &mut dyn JobObserver) -> Result<(), EngineError> {
         observer.event(EngineEvent::Loaded { model: self.loaded_model() });
+        observer.event(EngineEvent::MemoryReported { buffers: self.buffers() });
         observer.event(EngineEvent::PhaseBegins { phase: Phase::Generation });
         for action in actions {
             if self.act(action, observer)? == Outcome::Interrupted {

@@ -1,19 +1,17 @@
 //! From text to tokens and back.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 
 use llama_cpp_sys_2 as sys;
 
 use crate::EngineError;
+use crate::chat_template::fill_template;
 use crate::coverage::Coverage;
 use crate::model::Model;
 use crate::utf8::Utf8Assembler;
 
 /// llama.cpp's LLAMA_TOKEN_NULL.
 const NO_TOKEN: i32 = -1;
-
-/// Characters of an unknown template that go into the error message.
-const TEMPLATE_START_CHARACTERS: usize = 60;
 
 /// Cuts text into the tokens of a model and tells their texts.
 #[derive(Debug)]
@@ -119,27 +117,6 @@ impl<'model> Tokenizer<'model> {
 
     /// Wraps a text as the message of a user, with the beginning of the answer after it.
     pub(crate) fn wrap_in_chat_template(&self, text: &str) -> Result<String, EngineError> {
-        let template = self.model.chat_template().ok_or(EngineError::NoChatTemplate)?;
-        let content =
-            CString::new(text).map_err(|error| EngineError::PromptHoldsNul { offset: error.nul_position() })?;
-        let message = sys::llama_chat_message { role: c"user".as_ptr(), content: content.as_ptr() };
-        let mut wrapped = vec![0u8; text.len() * 2 + 256];
-        loop {
-            let capacity = i32::try_from(wrapped.len()).map_err(|_| EngineError::TextTooLong { bytes: text.len() })?;
-            let start = wrapped.as_mut_ptr().cast::<c_char>();
-            // SAFETY: template, role and content are NUL-terminated; the buffer is as long as said.
-            let count = unsafe {
-                sys::llama_chat_apply_template(template.as_ptr(), &raw const message, 1, true, start, capacity)
-            };
-            let Ok(count) = usize::try_from(count) else {
-                let start = template.to_string_lossy().chars().take(TEMPLATE_START_CHARACTERS).collect();
-                return Err(EngineError::UnknownChatTemplate { start });
-            };
-            if count <= wrapped.len() {
-                wrapped.truncate(count);
-                return Ok(String::from_utf8_lossy(&wrapped).into_owned());
-            }
-            wrapped.resize(count, 0);
-        }
+        fill_template(self.model.chat_template().ok_or(EngineError::NoChatTemplate)?, text)
     }
 }

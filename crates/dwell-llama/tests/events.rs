@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use common::{TestModel, Told, generate, prompt, run};
 use dwell_events::Phase;
 use dwell_events::engine::{EngineEvent, Job, StopReason};
+use dwell_events::server::BufferKind;
 use dwell_llama::{Hooks, run_job};
 
 const TEXT: &str = "The capital of France is";
@@ -19,6 +20,7 @@ fn name(event: &EngineEvent) -> String {
         EngineEvent::PhaseBegins { phase } => phase.name().to_owned(),
         EngineEvent::LoadProgress { .. } => "progress".to_owned(),
         EngineEvent::Loaded { .. } => "loaded".to_owned(),
+        EngineEvent::MemoryReported { .. } => "memory".to_owned(),
         EngineEvent::Prompt { .. } => "prompt".to_owned(),
         EngineEvent::BatchBegins { step, outputs, .. } => format!("begins {step} outputs {outputs}"),
         EngineEvent::BatchEnds { step } => format!("ends {step}"),
@@ -41,6 +43,7 @@ fn events_come_in_order() {
     let expected = [
         "weight_load",
         "loaded",
+        "memory",
         "generation",
         "prompt",
         "begins 0 outputs 0",
@@ -60,6 +63,24 @@ fn events_come_in_order() {
         "finished",
     ];
     assert_eq!(names, expected);
+}
+
+#[test]
+fn the_buffers_of_weights_and_computation_are_told() {
+    let model = TestModel::new();
+    let told = run(model.options(), vec![prompt(TEXT, &[0])]);
+    let buffers = told.events.iter().find_map(|event| match event {
+        EngineEvent::MemoryReported { buffers } => Some(buffers),
+        _ => None,
+    });
+    let bytes = |kind| buffers.unwrap().iter().filter(|buffer| buffer.kind == kind).map(|buffer| buffer.bytes).sum();
+    // llama.cpp rounds to hundredths of a MiB, and a mapped buffer has the padding between tensors.
+    let weights: u64 = bytes(BufferKind::Weights);
+    assert!(weights.abs_diff(told.loaded().size_bytes) < 64 << 10, "{weights} of {}", told.loaded().size_bytes);
+    let compute: u64 = bytes(BufferKind::Compute);
+    assert!(compute > 0, "{buffers:?}");
+    let cache: u64 = bytes(BufferKind::KvCache);
+    assert_eq!(cache, 0, "its size is known exactly from the shape of the model");
 }
 
 #[test]

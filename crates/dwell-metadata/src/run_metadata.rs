@@ -287,14 +287,28 @@ pub fn kv_type_name(keys: Option<&str>, values: Option<&str>) -> Option<String> 
 /// The options that reach the engine of a job. A job has a value for every option of the embedded engine, whatever runs it.
 fn given_options(job: &Job) -> BTreeMap<String, Value> {
     let mut options: BTreeMap<String, Value> = as_written(&job.options);
+    let template_by = template_by(job);
     if !job.engine.is_embedded() {
-        // Other engines apply the template themselves, where they are asked for a chat.
-        options.insert("chat_template".to_owned(), (job.server.api == Api::Chat).into());
+        options.insert("chat_template".to_owned(), template_by.is_some().into());
     }
     let (profile, is_joined) = (job.engine.profile(), job.server.url.is_some());
     let has_file = !job.options.model.as_os_str().is_empty();
     options.retain(|name, _| profile.takes_option(name, is_joined) && (name != "model" || has_file));
+    if options.contains_key("chat_template") {
+        options.extend(template_by.map(|name| ("template_by".to_owned(), name.into())));
+    }
     options
+}
+
+/// Who puts a prompt into a chat template, of engines that are programs of their own: a server that is asked for a chat has
+/// its own idea of the template, and other tokens come of it.
+fn template_by(job: &Job) -> Option<&'static str> {
+    match (job.server.api, &job.server.template) {
+        _ if job.engine.is_embedded() => None,
+        (Api::Chat, _) => Some("server"),
+        (Api::Completion, Some(_)) => Some("dwell"),
+        (Api::Completion, None) => None,
+    }
 }
 
 /// A value as the file has it. It goes through text because an `f32` that becomes a [`Value`] directly gets digits that

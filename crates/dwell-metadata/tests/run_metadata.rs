@@ -181,13 +181,15 @@ fn only_options_that_reach_the_engine_are_stated() {
     let url = Some("http://127.0.0.1:1");
     let stated = |engine, url| stated_options(engine, url, Api::Chat);
     assert_eq!(stated(EngineKind::Command, None), ["model", "time_resolution"]);
-    let asked = ["chat_template", "model", "parallel", "seed", "temperature"];
+    let asked = ["chat_template", "model", "parallel", "seed", "temperature", "template_by"];
     assert_eq!(stated(EngineKind::OpenAi, url), asked);
-    let asked = ["chat_template", "ignore_end", "model", "parallel", "seed", "temperature"];
+    let asked = ["chat_template", "ignore_end", "model", "parallel", "seed", "temperature", "template_by"];
     for engine in [EngineKind::Vllm, EngineKind::Sglang, EngineKind::LlamaServer] {
         assert_eq!(stated(engine, url), asked, "{}", engine.name());
     }
-    let all: Vec<String> = RunMetadata::of_request(&request()).options.into_keys().collect();
+    let mut all: Vec<String> = RunMetadata::of_request(&request()).options.into_keys().collect();
+    all.push("template_by".to_owned());
+    all.sort();
     let without = |left_out: &[&str]| -> Vec<String> {
         all.iter().filter(|name| !left_out.contains(&name.as_str())).cloned().collect()
     };
@@ -197,6 +199,22 @@ fn only_options_that_reach_the_engine_are_stated() {
     assert_eq!(stated(EngineKind::Ollama, None), without(&unknown));
     let unset = ["flash_attention", "kv_type_k", "kv_type_v", "time_resolution"];
     assert_eq!(stated(EngineKind::Ollama, url), without(&[&unknown[..], &unset].concat()));
+}
+
+#[test]
+fn who_fills_the_template_of_a_server_is_stated() {
+    let stated = |engine, api, template: Option<&str>| {
+        let mut request = request();
+        request.job.engine = engine;
+        request.job.server = ServerOptions { api, template: template.map(str::to_owned), ..ServerOptions::default() };
+        let options = RunMetadata::of_request(&request).options;
+        (options["chat_template"].as_bool(), options.get("template_by").cloned())
+    };
+    let server = EngineKind::LlamaServer;
+    assert_eq!(stated(server, Api::Chat, None), (Some(true), Some("server".into())));
+    assert_eq!(stated(server, Api::Completion, Some("x")), (Some(true), Some("dwell".into())));
+    assert_eq!(stated(server, Api::Completion, None), (Some(false), None));
+    assert_eq!(stated(EngineKind::LlamaCpp, Api::Completion, None).1, None, "it has but one way");
 }
 
 #[test]

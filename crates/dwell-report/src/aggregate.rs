@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dwell_analysis::Unit;
 use dwell_analysis::metrics::type_column;
-use dwell_analysis::statistics::Summary;
+use dwell_analysis::statistics::{INTERVAL_SAMPLES_MIN, Ratio, Summary};
 use serde::Serialize;
 
 use crate::ReportError;
@@ -52,6 +52,8 @@ pub struct Aggregate {
 pub struct Group {
     /// What they have in common.
     pub key: GroupKey,
+    /// Stands for the whole key, in the tables of exported datasets too.
+    pub configuration: String,
     /// The runs.
     pub run_ids: Vec<String>,
     /// Figures of the runs as a whole: speed, memory, cost of watching.
@@ -84,9 +86,9 @@ impl Aggregate {
         self.groups.iter().flat_map(|group| &group.regions).map(|region| region.region_type.as_str()).collect()
     }
 
-    /// Whether some group has one run only, so that nothing is known of its spread.
-    pub fn has_single_runs(&self) -> bool {
-        self.groups.iter().any(|group| group.run_ids.len() == 1)
+    /// Whether some group has too few runs for an interval.
+    pub fn has_small_groups(&self) -> bool {
+        self.groups.iter().any(|group| group.run_ids.len() < INTERVAL_SAMPLES_MIN)
     }
 
     /// What sets a group apart from the others, in words; the model if there is one group only.
@@ -108,9 +110,9 @@ impl Aggregate {
     /// What a reader of a figure must know: how many runs, which do not count, whose definitions.
     pub fn caption(&self) -> String {
         let words = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let single = if self.has_single_runs() { "; a group of one run has none" } else { "" };
+        let small = if self.has_small_groups() { "; a group of fewer than three runs has none" } else { "" };
         format!(
-            "Means of {} runs in {} groups with 95 % confidence intervals (Student t){single}; {}. \
+            "Means of {} runs in {} groups with 95 % confidence intervals (Student t){small}; {}. \
              Definitions of {}; basis {}. All: {}.",
             self.runs,
             self.groups.len(),
@@ -191,6 +193,7 @@ fn group(key: GroupKey, runs: &[&RunResults], columns: &[String]) -> Group {
         region_group(region_type, &lines, columns)
     });
     Group {
+        configuration: key.configuration(),
         key,
         run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
         figures: run_figures(runs),
@@ -228,24 +231,38 @@ pub struct RunFigure {
     pub unit: Unit,
     /// How a run gives it.
     pub get: fn(&RunResults) -> Option<f64>,
+    /// For a figure that was divided by one of another run: how a run names that.
+    pub reference: Option<fn(&RunResults) -> Option<&str>>,
+}
+
+/// The unrecorded run that speeds were divided by.
+fn untraced_run(run: &RunResults) -> Option<&str> {
+    Some(&run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.untraced_run_id)
 }
 
 /// The figures of runs as a whole: speed, memory, cost of watching.
 #[rustfmt::skip]
 pub static RUN_FIGURES: [RunFigure; 6] = [
-    RunFigure { name: "prompt_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.prompt_tokens_per_s },
-    RunFigure { name: "decode_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.decode_tokens_per_s },
-    RunFigure { name: "worker_rss_peak_bytes", unit: Unit::Bytes, get: |run| run.metadata.observer_effect.as_ref()?.worker.rss_peak_bytes.map(|bytes| bytes as f64) },
-    RunFigure { name: "observer_cpu_mean_pct", unit: Unit::None, get: |run| run.metadata.observer_effect.as_ref()?.observer.cpu_mean_pct },
-    RunFigure { name: "prompt_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.prompt_speed_share },
-    RunFigure { name: "decode_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.decode_speed_share },
+    RunFigure { name: "prompt_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.prompt_tokens_per_s, reference: None },
+    RunFigure { name: "decode_tokens_per_s", unit: Unit::None, get: |run| run.metadata.generation?.decode_tokens_per_s, reference: None },
+    RunFigure { name: "worker_rss_peak_bytes", unit: Unit::Bytes, get: |run| run.metadata.observer_effect.as_ref()?.worker.rss_peak_bytes.map(|bytes| bytes as f64), reference: None },
+    RunFigure { name: "observer_cpu_mean_pct", unit: Unit::None, get: |run| run.metadata.observer_effect.as_ref()?.observer.cpu_mean_pct, reference: None },
+    RunFigure { name: "prompt_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.prompt_speed_share, reference: Some(untraced_run) },
+    RunFigure { name: "decode_speed_share", unit: Unit::Ratio, get: |run| run.metadata.observer_effect.as_ref()?.slowdown.as_ref()?.decode_speed_share, reference: Some(untraced_run) },
 ];
 
 /// Figures of runs as a whole; one that no run has is left out.
 fn run_figures(runs: &[&RunResults]) -> BTreeMap<String, Summary> {
     let summary = |figure: &RunFigure| {
-        let values = runs.iter().filter_map(|run| (figure.get)(run)).filter(|value| value.is_finite());
-        Summary::of(&values.collect::<Vec<_>>())
+        let values = runs.iter().copied().filter_map(|run| Some((run, (figure.get)(run)?)));
+        let values = values.filter(|(_, value)| value.is_finite());
+        match figure.reference {
+            None => Summary::of(&values.map(|(_, value)| value).collect::<Vec<_>>()),
+            Some(reference) => {
+                let ratio = |(run, value)| Ratio { value, reference: reference(run).unwrap_or_default() };
+                Summary::of_ratios(&values.map(ratio).collect::<Vec<_>>())
+            }
+        }
     };
     RUN_FIGURES.iter().filter_map(|figure| Some((figure.name.to_owned(), summary(figure)?))).collect()
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::ReportError;
 use crate::compare_context::{ContextLine, context_lines};
 use crate::compare_figures::{FIGURES, common_kind};
-use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
+use crate::compare_work::work_notes;
+use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, taken_in_texts};
 use crate::group::{GroupKey, telling_keys};
 use crate::run_results::RunResults;
 
@@ -88,6 +89,8 @@ pub struct Comparison {
     pub context_lines: Vec<ContextLine>,
     /// What to think of when reading it.
     pub warnings: Vec<String>,
+    /// Where configurations did different work, so that their figures say less about them.
+    pub notes: Vec<String>,
     /// Runs in folders that do not count.
     pub excluded: Vec<Exclusion>,
 }
@@ -202,14 +205,14 @@ impl CompareGroup {
 pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     let mut excluded = Vec::new();
     let mut groups: BTreeMap<CompareKey, Vec<&RunResults>> = BTreeMap::new();
-    let mut warnings = Vec::new();
+    let mut taken_in = Vec::new();
     for CompareSource { facts, is_named } in sources {
         match exclusion_of(facts, &[]) {
             Some(exclusion) if *is_named => {
                 refuse_without_figures(&exclusion, facts)?;
-                warnings.push(warning_of(&exclusion));
+                taken_in.push(exclusion);
             }
-            Some(exclusion) if TAKEN_IN.contains(&exclusion.reason) => warnings.push(warning_of(&exclusion)),
+            Some(exclusion) if TAKEN_IN.contains(&exclusion.reason) => taken_in.push(exclusion),
             Some(exclusion) => {
                 excluded.push(exclusion);
                 continue;
@@ -221,11 +224,13 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     if groups.is_empty() {
         return Err(ReportError::NothingToCompare { found_runs: sources.len(), why: exclusions_text(&excluded) });
     }
+    let mut warnings = taken_in_texts(&taken_in);
     warnings.extend(general_warnings(&groups));
     let context_lines = context_lines(&groups);
     let kind = common_kind(groups.values().flatten().copied());
-    let groups = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
-    Ok(Comparison { groups, context_lines, warnings, excluded })
+    let groups: Vec<CompareGroup> = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
+    let notes = work_notes(&groups);
+    Ok(Comparison { groups, context_lines, warnings, notes, excluded })
 }
 
 fn refuse_without_figures(exclusion: &Exclusion, run: &RunResults) -> Result<(), ReportError> {
@@ -235,12 +240,6 @@ fn refuse_without_figures(exclusion: &Exclusion, run: &RunResults) -> Result<(),
     let detail = if exclusion.detail.is_empty() { String::new() } else { format!(" ({})", exclusion.detail) };
     let state = format!("{}{detail}", exclusion.reason.words());
     Err(ReportError::NotComparable { state, run: run.path.clone() })
-}
-
-fn warning_of(exclusion: &Exclusion) -> String {
-    let Exclusion { run_id, reason, detail, .. } = exclusion;
-    let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
-    format!("run {run_id} is in, though it is {}{detail}", reason.words())
 }
 
 fn general_warnings(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<String> {

@@ -3,6 +3,7 @@
 use dwell_analysis::Unit;
 use dwell_analysis::memory::{MemoryKind, MemoryPart, MemoryReport};
 
+use crate::numbers::{count, of_unit};
 use crate::run_results::RunResults;
 
 /// A figure of a run.
@@ -18,6 +19,14 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A value of it as text.
+    pub(crate) fn text(&self, value: f64) -> String {
+        match self.name {
+            PROMPT_TOKENS | GENERATED_TOKENS => count(value.round() as u64),
+            _ => of_unit(self.unit, value),
+        }
+    }
+
     /// The figure of a run, with totals of this kind of memory.
     pub(crate) fn value(&self, run: &RunResults, kind: MemoryKind) -> Option<f64> {
         let is_same_kind = || memory(run)?.steady.as_ref().map(|split| split.total_kind == kind);
@@ -25,7 +34,9 @@ impl Figure {
             "peak_bytes" => Some(memory(run)?.peak_total(kind)? as f64),
             "steady_bytes" => Some(memory(run)?.steady_total(kind)? as f64),
             // What is left of another total is another rest.
-            "steady_unaccounted_bytes" => (self.of)(run).filter(|_| is_same_kind() == Some(true)),
+            "steady_unaccounted_bytes" | "steady_not_resident_bytes" => {
+                (self.of)(run).filter(|_| is_same_kind() == Some(true))
+            }
             _ => (self.of)(run),
         }
     }
@@ -38,8 +49,15 @@ pub(crate) fn common_kind<'a>(runs: impl Iterator<Item = &'a RunResults>) -> Mem
     if memories.all(has_pss) { MemoryKind::Pss } else { MemoryKind::Rss }
 }
 
+/// The figure of the tokens that prompts have.
+pub(crate) const PROMPT_TOKENS: &str = "prompt_tokens";
+/// The figure of the tokens that were generated.
+pub(crate) const GENERATED_TOKENS: &str = "generated_tokens";
+
 /// Every figure, in the order of the table.
-pub const FIGURES: [Figure; 20] = [
+pub const FIGURES: [Figure; 23] = [
+    Figure { name: PROMPT_TOKENS, label: "prompt tokens", unit: Unit::None, of: prompt_tokens },
+    Figure { name: GENERATED_TOKENS, label: "generated tokens", unit: Unit::None, of: generated_tokens },
     Figure {
         name: "load_s",
         label: "load time",
@@ -108,6 +126,12 @@ pub const FIGURES: [Figure; 20] = [
         of: |run| part(run, MemoryPart::Compute),
     },
     Figure {
+        name: "steady_not_resident_bytes",
+        label: "  not resident",
+        unit: Unit::Bytes,
+        of: |run| part(run, MemoryPart::NotResident),
+    },
+    Figure {
         name: "steady_unaccounted_bytes",
         label: "  unaccounted",
         unit: Unit::Bytes,
@@ -159,6 +183,15 @@ pub const FIGURES: [Figure; 20] = [
 
 fn memory(run: &RunResults) -> Option<&MemoryReport> {
     run.metadata.memory.as_ref()
+}
+
+/// Tokens of all prompts, with those that were found in a cache. No run has none: 0 is what nobody said.
+fn prompt_tokens(run: &RunResults) -> Option<f64> {
+    Some(run.metadata.generation?.prompt_tokens as f64).filter(|tokens| *tokens > 0.0)
+}
+
+fn generated_tokens(run: &RunResults) -> Option<f64> {
+    Some(run.metadata.generation?.generated_tokens as f64).filter(|tokens| *tokens > 0.0)
 }
 
 fn seconds(ns: f64) -> Option<f64> {

@@ -6,6 +6,8 @@ use dwell_events::schema::Table;
 use dwell_store::{MANIFEST_COLUMNS, MEMORY_CSV_HEADER};
 use serde::Serialize;
 
+use crate::export::IDENTITY_COLUMNS;
+
 /// One column of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DictionaryEntry {
@@ -28,7 +30,7 @@ type Described = (&'static str, &'static str, &'static str, &'static str);
 
 /// Columns of `summary.csv`, in order.
 #[rustfmt::skip]
-const SUMMARY: [Described; 17] = [
+const SUMMARY: [Described; 18] = [
     ("model_id", "text", "", "model"),
     ("context_length", "integer", "tokens", "size of the context"),
     ("batch_size", "integer", "", "sequences computed together"),
@@ -37,30 +39,49 @@ const SUMMARY: [Described; 17] = [
     ("flash_attention", "text", "", "`on` or `off`"),
     ("threads", "integer", "", "threads of the engine"),
     ("setup", "text", "", "fingerprint of all else that could make runs differ: processor, runtime, prompts, other options, definitions"),
+    ("configuration", "text", "", "fingerprint of all keys together, the same as in every table"),
     ("region_type", "text", "", "region type; empty for figures of runs as a whole"),
     ("metric", "text", "", "column of `metrics.csv`, or figure of a run; `suitability_is_…` is the share of runs with that class"),
     ("n", "integer", "", "runs with the figure"),
     ("mean", "number", "", "mean over the runs"),
     ("sd", "number", "", "standard deviation, with n − 1; empty for one run"),
-    ("ci95_low", "number", "", "lower end of the 95 % confidence interval of the mean, by Student's t; empty for one run"),
+    ("ci95_low", "number", "", "lower end of the 95 % confidence interval of the mean, by Student's t; empty for fewer than three runs"),
     ("ci95_high", "number", "", "upper end"),
     ("min", "number", "", "smallest"),
     ("max", "number", "", "largest"),
 ];
 
+/// Columns that name a line.
+const NEVER_EMPTY: [&str; 8] =
+    ["region_type", "region_id", "metric", "n", "mean", "run_id", "model_id", "configuration"];
+
 /// Every column of every file that a dataset with these tables can have.
 pub fn data_dictionary(tables: &[Table]) -> Vec<DictionaryEntry> {
-    let mut entries: Vec<DictionaryEntry> = tables.iter().copied().flat_map(table_entries).collect();
-    entries.extend(type_columns().into_iter().map(|(_, column)| figure_entry("metrics.csv", column)));
-    entries.extend(region_columns().into_iter().map(|(_, column)| figure_entry("metrics_by_region.csv", column)));
-    entries.extend(HISTOGRAM_COLUMNS.iter().map(|column| figure_entry("retention_histogram.csv", column)));
-    entries.extend(MEMORY_CSV_HEADER.split(',').map(memory_csv_entry));
-    entries.extend(
-        MANIFEST_COLUMNS
-            .iter()
-            .map(|column| entry("manifest.csv", &(column.name, column.type_text, column.unit, column.meaning))),
-    );
+    let mut entries: Vec<DictionaryEntry> = tables.iter().flat_map(|table| identified(table_entries(*table))).collect();
+    let types = type_columns().into_iter().map(|(_, column)| figure_entry("metrics.csv", column));
+    let regions = region_columns().into_iter().map(|(_, column)| figure_entry("metrics_by_region.csv", column));
+    let histogram = HISTOGRAM_COLUMNS.iter().map(|column| figure_entry("retention_histogram.csv", column));
+    entries.extend(identified(types.collect()));
+    entries.extend(identified(regions.collect()));
+    entries.extend(identified(histogram.collect()));
+    entries.extend(identified(MEMORY_CSV_HEADER.split(',').map(memory_csv_entry).collect()));
+    let manifest = MANIFEST_COLUMNS
+        .iter()
+        .map(|column| entry("manifest.csv", &(column.name, column.type_text, column.unit, column.meaning)));
+    entries.extend(identified(manifest.collect()));
     entries.extend(SUMMARY.iter().map(|column| entry("summary.csv", column)));
+    entries
+}
+
+/// The columns of one file, and after them those that name the run and that it does not have of its own.
+fn identified(mut entries: Vec<DictionaryEntry>) -> Vec<DictionaryEntry> {
+    let Some(file) = entries.first().map(|entry| entry.file.clone()) else { return entries };
+    let type_text = if file.ends_with(".parquet") { "string" } else { "text" };
+    for (name, meaning) in IDENTITY_COLUMNS {
+        if !entries.iter().any(|entry| entry.column == name) {
+            entries.push(entry(&file, &(name, type_text, "", meaning)));
+        }
+    }
     entries
 }
 
@@ -75,7 +96,7 @@ fn entry(file: &str, &(name, type_text, unit, meaning): &Described) -> Dictionar
         column: name.to_owned(),
         type_text: type_text.to_owned(),
         // A field of a CSV file is empty where there is no figure; those that name the line never are.
-        nullable: !["region_type", "region_id", "metric", "n", "mean", "run_id", "model_id"].contains(&name),
+        nullable: !NEVER_EMPTY.contains(&name),
         unit: unit.to_owned(),
         meaning: meaning.to_owned(),
     }
@@ -137,12 +158,20 @@ mod tests {
     #[test]
     fn the_columns_are_those_of_the_files() {
         let report = dwell_analysis::Analyser::new(dwell_analysis::Options::default()).finish();
-        let header =
-            |csv: String| csv.lines().next().unwrap_or_default().split(',').map(str::to_owned).collect::<Vec<_>>();
+        // Exporting adds the columns that name the run.
+        let identified = |names: &str| format!("{names},run_id,model_id,configuration");
+        let header = |csv: String| {
+            identified(csv.lines().next().unwrap_or_default()).split(',').map(str::to_owned).collect::<Vec<_>>()
+        };
         assert_eq!(columns_of("metrics.csv"), header(report.metrics_csv()));
         assert_eq!(columns_of("metrics_by_region.csv"), header(report.regions_csv()));
         assert_eq!(columns_of("retention_histogram.csv"), header(report.retention_histogram_csv(10)));
-        assert_eq!(columns_of("memory.csv").join(","), MEMORY_CSV_HEADER);
+        assert_eq!(columns_of("memory.csv").join(","), identified(MEMORY_CSV_HEADER));
+        assert_eq!(
+            columns_of("trace.parquet")[24..],
+            ["model_id", "configuration"],
+            "it has the run's name of its own"
+        );
         assert_eq!(columns_of("summary.csv"), Aggregate::summary_columns());
     }
 

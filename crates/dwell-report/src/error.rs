@@ -91,11 +91,32 @@ pub enum ReportError {
         found: Vec<String>,
     },
 
-    /// A text is not an SPDX licence name.
-    #[error("exporting a dataset found the licence {found:?}, and an SPDX name such as CC-BY-4.0 was needed")]
+    /// Some runs name a licence and others do not.
+    #[error(
+        "exporting a dataset found {without} of {runs} runs without a licence, and the others are under {licence}: {run:?}"
+    )]
+    RunWithoutLicence {
+        /// Runs without a licence.
+        without: usize,
+        /// All runs to export.
+        runs: usize,
+        /// The licence of the others.
+        licence: String,
+        /// The first run without one.
+        run: PathBuf,
+    },
+
+    /// A text is not an SPDX expression.
+    #[error(
+        "exporting a dataset found the licence {found:?}, and an SPDX name such as CC-BY-4.0 was needed ({reason})"
+    )]
     NotALicence {
         /// What was given.
         found: String,
+        /// What is wrong with it.
+        reason: String,
+        /// A listed licence with a similar name.
+        nearest: Option<String>,
     },
 
     /// A run is not what its manifest says.
@@ -156,9 +177,15 @@ impl Hint for ReportError {
                 "name one with `--licence CC-BY-4.0`".to_owned(),
                 "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),
             ],
-            Self::SeveralLicences { .. } | Self::NotALicence { .. } => {
-                vec!["name one with `--licence CC-BY-4.0`".to_owned()]
-            }
+            Self::SeveralLicences { .. } => vec!["name one with `--licence CC-BY-4.0`".to_owned()],
+            Self::RunWithoutLicence { licence, run, .. } => vec![
+                format!("if all runs may be published under it, say so with `--licence '{licence}'`"),
+                format!("or move the run out of the results directory: `mv '{}' ..`", run.display()),
+            ],
+            Self::NotALicence { nearest, .. } => vec![
+                format!("name one with `--licence {}`", nearest.as_deref().unwrap_or("CC-BY-4.0")),
+                "every name is in https://spdx.org/licenses; AND, OR and WITH join several".to_owned(),
+            ],
             Self::DamagedRun { run, .. } => vec![
                 format!("see every file with `dwell verify '{}'`", run.display()),
                 format!("make its tables again from what was recorded with `dwell recover '{}'`", run.display()),

@@ -117,12 +117,38 @@ pub fn exclusions_text(exclusions: &[Exclusion]) -> String {
 
 /// How many runs there are of each reason. Of several details of a reason, the first.
 pub(crate) fn reasons_text(exclusions: &[Exclusion]) -> String {
-    let mut by_reason: BTreeMap<ExclusionReason, Vec<&Exclusion>> = BTreeMap::new();
-    exclusions.iter().for_each(|exclusion| by_reason.entry(exclusion.reason).or_default().push(exclusion));
     let part = |(reason, runs): (&ExclusionReason, &Vec<&Exclusion>)| {
         format!("{} {}{}", runs.len(), reason.words(), first_detail(runs))
     };
-    by_reason.iter().map(part).collect::<Vec<_>>().join(", ")
+    by_reason(exclusions).iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// What to say of runs that are taken in though they usually would not be: one sentence per reason, however many there are.
+pub(crate) fn taken_in_texts(exclusions: &[Exclusion]) -> Vec<String> {
+    let text = |(reason, runs): (ExclusionReason, Vec<&Exclusion>)| {
+        let (why, detail) = (reason.words(), first_detail(&runs));
+        match runs.as_slice() {
+            [run] => format!("run {} is in, though it is {why}{detail}", run.run_id),
+            _ => format!("{} runs are in, though they are {why}{detail}: {}", runs.len(), first_names(&runs)),
+        }
+    };
+    by_reason(exclusions).into_iter().map(text).collect()
+}
+
+fn by_reason(exclusions: &[Exclusion]) -> BTreeMap<ExclusionReason, Vec<&Exclusion>> {
+    let mut by_reason: BTreeMap<ExclusionReason, Vec<&Exclusion>> = BTreeMap::new();
+    exclusions.iter().for_each(|exclusion| by_reason.entry(exclusion.reason).or_default().push(exclusion));
+    by_reason
+}
+
+/// As many names as a line holds, and how many more there are.
+fn first_names(runs: &[&Exclusion]) -> String {
+    const NAMES_MAX: usize = 3;
+    let names: Vec<&str> = runs.iter().take(NAMES_MAX).map(|run| run.run_id.as_str()).collect();
+    match runs.len().saturating_sub(NAMES_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 fn first_detail(runs: &[&Exclusion]) -> String {
@@ -211,5 +237,30 @@ mod tests {
             "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.125 % ≥ 20 %)"
         );
         assert_eq!(exclusions_text(&[]), "no run excluded");
+    }
+
+    #[test]
+    fn runs_that_are_taken_in_are_one_sentence_per_reason() {
+        let exclusion = |run_id: &str, reason, detail: &str| Exclusion {
+            model_id: "m".to_owned(),
+            run_id: run_id.to_owned(),
+            reason,
+            detail: detail.to_owned(),
+        };
+        let contaminated = |run_id, detail| exclusion(run_id, ExclusionReason::Contaminated, detail);
+        let runs = [
+            contaminated("a", "observer CPU 34 % ≥ 20 %"),
+            exclusion("p", ExclusionReason::Partial, ""),
+            contaminated("b", "observer CPU 30 % ≥ 20 %"),
+            contaminated("c", "observer CPU 34 % ≥ 20 %"),
+            contaminated("d", ""),
+        ];
+        assert_eq!(
+            taken_in_texts(&runs),
+            [
+                "run p is in, though it is partial",
+                "4 runs are in, though they are contaminated (such as observer CPU 30 % ≥ 20 %): a, b, c and 1 more",
+            ]
+        );
     }
 }

@@ -68,6 +68,11 @@ impl GroupKey {
         ]
     }
 
+    /// Eight hexadecimal digits that stand for all keys together.
+    pub fn configuration(&self) -> String {
+        fingerprint(&self.fields().join("\u{1f}"))
+    }
+
     /// The keys at these places of [`GroupKey::COLUMNS`], in words: `context 256 · kv f16`. Keys that are not known
     /// are left out.
     pub(crate) fn words(&self, places: &[usize]) -> String {
@@ -96,7 +101,7 @@ pub(crate) fn telling_keys<'a>(keys: impl IntoIterator<Item = &'a GroupKey> + Cl
 /// Position of the fingerprint, the last.
 const SETUP: usize = GroupKey::COLUMNS.len() - 1;
 
-/// Eight hexadecimal digits; equal for runs that differ in their seed, model file name and swept keys at most.
+/// A fingerprint; equal for runs that differ in their seed, model file name and swept keys at most.
 fn setup(run: &RunResults) -> String {
     let metadata = &run.metadata;
     let options: Vec<_> =
@@ -116,6 +121,10 @@ fn setup(run: &RunResults) -> String {
         "actions": actions,
         "definitions": run.definitions(),
     });
-    let digest = Sha256::digest(setup.to_string().as_bytes());
-    digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    fingerprint(&setup.to_string())
+}
+
+/// Eight hexadecimal digits.
+fn fingerprint(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,7 @@ mod compare_context;
 mod compare_csv;
 mod compare_curve;
 mod compare_figures;
+mod compare_work;
 mod dictionary;
 mod error;
 mod exclusion;

@@ -9,6 +9,7 @@ use dwell_metadata::RunMetadata;
 use dwell_store::RunDir;
 
 use crate::ReportError;
+use crate::export::IDENTITY_COLUMNS;
 
 /// State of a run without metadata: it is being recorded, or was killed.
 const UNFINISHED: &str = "unfinished";
@@ -133,11 +134,16 @@ fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, ReportErro
         values: header
             .iter()
             .zip(&record)
-            .filter(|(name, field)| *name != "region_type" && !field.is_empty())
+            .filter(|(name, field)| *name != "region_type" && !is_identity(name) && !field.is_empty())
             .map(|(name, field)| (name.to_owned(), value_of(field)))
             .collect(),
     };
     reader.records().map(|record| record.map(line).map_err(|error| unfit(error.to_string()))).collect()
+}
+
+/// Whether a column of an exported file names the run. It is no figure, though a name may be all digits.
+fn is_identity(column: &str) -> bool {
+    IDENTITY_COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
 /// What a field says. Files of other versions have other columns, so the field decides and not the column.
@@ -159,6 +165,13 @@ mod tests {
         assert_eq!(numbers, [Some(1.5), None, None, None, None]);
         assert_eq!(lines[0].name("d"), Some("x"));
         assert_eq!(lines[0].values.get("e"), Some(&Value::Flag(true)));
+    }
+
+    #[test]
+    fn the_columns_that_name_a_run_in_a_dataset_are_no_figures() {
+        let text = "region_type,loads,run_id,model_id,configuration\nweight,3,20260102,m,12345678\n";
+        let lines = parse_metrics(text, Path::new("m")).unwrap();
+        assert_eq!(lines[0].values.keys().collect::<Vec<_>>(), ["loads"]);
     }
 
     #[test]

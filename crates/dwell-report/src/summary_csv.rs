@@ -8,14 +8,17 @@ use crate::group::GroupKey;
 /// Columns after the keys.
 const FIGURE_COLUMNS: [&str; 9] = ["region_type", "metric", "n", "mean", "sd", "ci95_low", "ci95_high", "min", "max"];
 
+/// After the keys that it stands for.
+const CONFIGURATION: &str = "configuration";
+
 impl Aggregate {
     /// Columns of [`Aggregate::summary_csv`].
     pub fn summary_columns() -> Vec<&'static str> {
-        GroupKey::COLUMNS.into_iter().chain(FIGURE_COLUMNS).collect()
+        GroupKey::COLUMNS.into_iter().chain([CONFIGURATION]).chain(FIGURE_COLUMNS).collect()
     }
 
     /// One line per group, region type and metric; figures of runs as a whole have no region type. A field is empty
-    /// where there is no figure: a group of one run has no spread and no interval.
+    /// where there is no figure: a group of one run has no spread, and one of fewer than three no interval.
     pub fn summary_csv(&self) -> String {
         let mut lines = Lines { writer: csv::Writer::from_writer(Vec::new()) };
         lines.write(Self::summary_columns());
@@ -32,7 +35,7 @@ struct Lines {
 
 impl Lines {
     fn group(&mut self, group: &Group) {
-        let keys = group.key.fields();
+        let keys: Vec<String> = group.key.fields().into_iter().chain([group.configuration.clone()]).collect();
         for (metric, summary) in &group.figures {
             self.figure(&keys, "", metric, summary);
         }

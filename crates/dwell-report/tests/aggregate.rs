@@ -53,7 +53,7 @@ fn repetitions_are_summarised_and_other_runs_are_left_out_and_named() {
     assert!((summary.ci95_high.unwrap() - (2.0 + 4.302_652_7 / 3f64.sqrt())).abs() < 1e-6);
     let single = found.groups[1].region_figure("weight", "retention_p99_s").unwrap();
     assert_eq!((single.n, single.ci95_low, single.ci95_high), (1, None, None));
-    assert!(found.has_single_runs());
+    assert!(found.has_small_groups());
     assert_eq!(found.label_of(&found.groups[1]), "context 512");
     assert_eq!(found.groups[0].region_figure("kv_cache", "retention_p99_s"), None, "an empty field is no zero");
     assert_eq!(found.groups[0].regions[0].suitability["low_mrm"], 3);
@@ -65,9 +65,42 @@ fn the_csv_has_a_line_per_group_region_and_metric() {
     let csv = aggregate(&runs, &AggregateOptions::default()).unwrap().summary_csv();
     let line = csv.lines().find(|line| line.contains(",weight,retention_p99_s,")).unwrap();
     assert!(line.starts_with("tiny,256,1,16,f16/q8_0,on,2,"), "{line}");
-    assert!(line.contains(",weight,retention_p99_s,2,2,1.4142135623730951,") && line.ends_with(",1,3"), "{line}");
-    assert!(csv.lines().any(|line| line.contains(",,decode_tokens_per_s,2,100,0,100,100,100,100")), "{csv}");
+    assert!(
+        line.ends_with(",weight,retention_p99_s,2,2,1.4142135623730951,,,1,3"),
+        "two runs have no interval: {line}"
+    );
+    assert!(csv.lines().any(|line| line.ends_with(",,decode_tokens_per_s,2,100,0,,,100,100")), "{csv}");
     assert!(csv.lines().any(|line| line.contains(",weight,suitability_is_low_mrm,2,1,")), "{csv}");
+}
+
+/// Runs whose decoding was as fast as these shares of unrecorded runs of these names.
+fn slowed(shares: &[(f64, &str)]) -> Vec<RunResults> {
+    let run = |(share, untraced): &(f64, &str)| {
+        let mut run = run("a", 256, 1.0, "repetition");
+        let effect = json!({"slowdown": {"untraced_run_id": untraced, "decode_speed_share": share}});
+        run.metadata.observer_effect = Some(serde_json::from_value(effect).unwrap());
+        run
+    };
+    shares.iter().map(run).collect()
+}
+
+#[test]
+fn the_interval_of_a_speed_share_counts_the_noise_of_the_one_unrecorded_run() {
+    let values = [0.9f64, 0.95, 1.0];
+    let share = |names: [&'static str; 3]| {
+        let runs = slowed(&[(values[0], names[0]), (values[1], names[1]), (values[2], names[2])]);
+        aggregate(&runs, &AggregateOptions::default()).unwrap().groups[0].figures["decode_speed_share"]
+    };
+    let (shared, apart) = (share(["u", "u", "u"]), share(["u", "v", "w"]));
+    let width = |low: Option<f64>, high: Option<f64>| high.unwrap().ln() - low.unwrap().ln();
+    // √(1/3 + 1) instead of √(1/3) of the same deviation.
+    assert!((width(shared.ci95_low, shared.ci95_high) / width(apart.ci95_low, apart.ci95_high) - 2.0).abs() < 1e-9);
+    assert_eq!((shared.n, shared.mean, shared.standard_deviation), (apart.n, apart.mean, apart.standard_deviation));
+    let text = dwell_report::text::aggregate_text(
+        &aggregate(&slowed(&[(0.9, "u"), (0.95, "u"), (1.0, "u")]), &AggregateOptions::default()).unwrap(),
+        &[],
+    );
+    assert!(text.contains("speed of untraced decoding 0.950 ("), "both ends, which are not alike: {text}");
 }
 
 #[test]

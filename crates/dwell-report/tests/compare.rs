@@ -114,6 +114,36 @@ fn repetitions_are_one_configuration_with_its_median_and_ends() {
 }
 
 #[test]
+fn work_that_differs_is_a_row_and_a_note_and_equal_work_is_no_note() {
+    let with_tokens = |run_id: &str, engine: &str, context_length, prompt: u64, generated: u64| {
+        let mut source = run(run_id, engine, context_length, 10.0);
+        let generation = source.facts.metadata.generation.as_mut().unwrap();
+        (generation.prompt_tokens, generation.generated_tokens) = (prompt, generated);
+        source
+    };
+    let runs = |prompt| {
+        [
+            with_tokens("a", "llama_cpp", 1_024, 22, 128),
+            with_tokens("b", "llama_server", 1_024, prompt, 128),
+            // Another context length is meant to have other prompts.
+            with_tokens("c", "llama_cpp", 4_096, 3_000, 128),
+        ]
+    };
+    assert!(compare(&runs(22)).unwrap().notes.is_empty());
+    let found = compare(&runs(43)).unwrap();
+    assert_eq!(found.notes.len(), 1);
+    let expected =
+        "prompts differ in length at context 1024: llama_cpp 22, llama_server 43 tokens; times to first token";
+    assert!(found.notes[0].starts_with(expected), "{:?}", found.notes);
+    let text = comparison_text(&found);
+    assert!(text.contains("note: prompts differ in length at context 1024"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("prompt tokens  ")).unwrap();
+    assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>(), ["22", "3,000", "43"], "{text}");
+    let row = text.lines().find(|line| line.starts_with("generated tokens")).unwrap();
+    assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>(), ["128", "128", "128"], "{text}");
+}
+
+#[test]
 fn runs_with_and_without_pss_are_compared_in_rss() {
     // Half of the memory is shared by two processes.
     let with_pss = |run_id| {

@@ -26,15 +26,24 @@ use session::Session;
 /// How often the observer is asked whether to end while nothing happens.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Fills a chat template with the message of a user; or says why it cannot.
+pub type FillTemplate = fn(template: &str, text: &str) -> Result<String, String>;
+
 /// An engine that is a program of its own.
 pub struct ServerEngine {
     place: ServerPlace,
+    fill_template: FillTemplate,
 }
 
 impl ServerEngine {
-    /// An engine that works in this place.
+    /// An engine that works in this place and fills no templates.
     pub fn new(place: ServerPlace) -> Self {
-        Self { place }
+        Self { place, fill_template: |_, _| Err("nobody can fill it here".to_owned()) }
+    }
+
+    /// The same with somebody who fills the template that a job may come with.
+    pub fn filling_templates(self, fill_template: FillTemplate) -> Self {
+        Self { fill_template, ..self }
     }
 }
 
@@ -47,7 +56,7 @@ impl Engine for ServerEngine {
         let (sender, events) = channel();
         let outcome = thread::scope(|scope| {
             let teller = Teller(sender);
-            let work = scope.spawn(|| drive(job, &self.place, teller, &interruption));
+            let work = scope.spawn(|| self.drive(job, teller, &interruption));
             relay(&events, observer, &interruption);
             work.join()
         });
@@ -94,19 +103,24 @@ fn relay(events: &Receiver<Timed>, observer: &mut dyn JobObserver, interruption:
     }
 }
 
-/// Does a job with the driver of its engine. Besides the list of profiles, this is the one list of engines.
-fn drive(job: &Job, place: &ServerPlace, teller: Teller, interruption: &Interruption) -> Result<(), ServerError> {
-    let ask = |runtime: Box<dyn Runtime>| Session::new(job, runtime, teller.clone(), interruption.clone()).run();
-    let interruption = interruption.clone();
-    match job.engine {
-        EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
-        EngineKind::LlamaCli => ask(Box::new(LlamaCli::open(job, place, interruption))),
-        EngineKind::OpenAi => ask(Box::new(OpenAiRuntime::open(job, place, Extras::NONE, interruption)?)),
-        EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, place, vllm::EXTRAS, interruption)?)),
-        EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, place, sglang::EXTRAS, interruption)?)),
-        EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
-        EngineKind::Command => command::run(job, place, &teller),
-        EngineKind::LlamaCpp => Err(ServerError::Embedded),
+impl ServerEngine {
+    /// Does a job with the driver of its engine. Besides the list of profiles, this is the one list of engines.
+    fn drive(&self, job: &Job, teller: Teller, interruption: &Interruption) -> Result<(), ServerError> {
+        let place = &self.place;
+        let ask = |runtime: Box<dyn Runtime>| {
+            Session::new(job, runtime, self.fill_template, teller.clone(), interruption.clone()).run()
+        };
+        let interruption = interruption.clone();
+        match job.engine {
+            EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
+            EngineKind::LlamaCli => ask(Box::new(LlamaCli::open(job, place, interruption))),
+            EngineKind::OpenAi => ask(Box::new(OpenAiRuntime::open(job, place, Extras::NONE, interruption)?)),
+            EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, place, vllm::EXTRAS, interruption)?)),
+            EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, place, sglang::EXTRAS, interruption)?)),
+            EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
+            EngineKind::Command => command::run(job, place, &teller),
+            EngineKind::LlamaCpp => Err(ServerError::Embedded),
+        }
     }
 }
 

@@ -186,6 +186,12 @@ pub enum ServerError {
         /// Turns of the conversation.
         turns: usize,
     },
+    /// The chat template that dwell fills cannot be filled.
+    #[error("wrapping the prompt in the model's chat template: {reason}")]
+    Template {
+        /// Why.
+        reason: String,
+    },
     /// The program only answers messages.
     #[error("asking for the continuation of a text: this program only answers messages: {program:?}")]
     ChatOnly {
@@ -244,6 +250,11 @@ impl Hint for ServerError {
             ServerError::CannotUnload { .. } => hint("leave out the address, so that a server is started for the run"),
             ServerError::OneAtATime { .. } => hint("use one that does: --engine llama_server"),
             ServerError::OneTurn { .. } => hint("use the server: --engine llama_server"),
+            ServerError::Template { .. } => vec![
+                "let the server apply its own template: --api chat, or `server: {api: chat}` in an experiment"
+                    .to_owned(),
+                "or send the text as it is: --api completion".to_owned(),
+            ],
             ServerError::ChatOnly { .. } => vec![
                 "ask by chat: --api chat".to_owned(),
                 "or use the program for texts: --program llama-completion".to_owned(),

@@ -37,7 +37,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use client::{Asked, Piece, Runtime, Speaker, Turn};
-pub use driver::ServerEngine;
+pub use driver::{FillTemplate, ServerEngine};
 pub use error::ServerError;
 pub use http::{HttpClient, HttpError, HttpLimits, Interruption};
 pub use prometheus::{PrometheusError, parse_prometheus};

@@ -10,12 +10,13 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
+use dwell_events::llama_log::reported_buffers;
 use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use tempfile::NamedTempFile;
 
 use crate::client::{Asked, Piece, Runtime};
 use crate::llama_help::LlamaProgram;
-use crate::memory_lines::{printed_description, printed_figure, reported_buffers};
+use crate::memory_lines::{printed_description, printed_figure};
 use crate::model_file::check_model_file;
 use crate::program::{Program, ProgramCommand, Readiness, find_program, ready_within, wait_until_ready};
 use crate::tracing::untraced_because;
@@ -79,7 +80,7 @@ impl LlamaCli {
 
     fn run_program(&mut self, asked: &Asked<'_>, place: &ServerPlace) -> Result<Running, ServerError> {
         let llama = self.llama()?;
-        let prompt = prompt_file(asked, place)?;
+        let prompt = prompt_file(given_text(&llama, asked), place)?;
         let mut arguments = llama.model_arguments(&self.options)?;
         arguments.extend(["-f".into(), prompt.path().into()]);
         arguments.extend(request_arguments(&llama, asked)?);
@@ -90,7 +91,7 @@ impl LlamaCli {
             arguments,
             environment: Vec::new(),
         };
-        let frame = if llama.is_chat_only() { Frame::of_chat(asked.text) } else { Frame::of_text() };
+        let frame = if llama.is_chat_only() { Frame::of_chat(given_text(&llama, asked)) } else { Frame::of_text() };
         let (program, stdout) = Program::start_piped(&command, place)?;
         Ok(Running { program, output: Output::new(stdout, frame), _prompt: prompt })
     }
@@ -255,17 +256,29 @@ impl LlamaCli {
 }
 
 /// Long texts do not fit into an argument. The program drops one newline at the end of the file.
-fn prompt_file(asked: &Asked<'_>, place: &ServerPlace) -> Result<NamedTempFile, ServerError> {
+fn prompt_file(text: &str, place: &ServerPlace) -> Result<NamedTempFile, ServerError> {
     let written = NamedTempFile::with_prefix_in("prompt-", &place.log_dir).and_then(|mut file| {
-        file.write_all(asked.text.as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.write_all(b"\n")?;
         Ok(file)
     });
     written.map_err(|source| ServerError::System { doing: "writing the prompt for the program", source })
 }
 
+/// Whether the program is given a message. One that takes nothing else fills its own template: that of dwell is then not
+/// used, and the tokens can be others.
+fn is_chat(llama: &LlamaProgram, asked: &Asked<'_>) -> bool {
+    asked.server.api == Api::Chat || (llama.is_chat_only() && asked.server.template.is_some())
+}
+
+/// What the program is given: the last message, or the whole text.
+fn given_text<'a>(llama: &LlamaProgram, asked: &Asked<'a>) -> &'a str {
+    let message = asked.turns.last().filter(|_| is_chat(llama, asked));
+    message.map_or(asked.text, |turn| turn.text.as_str())
+}
+
 fn request_arguments(llama: &LlamaProgram, asked: &Asked<'_>) -> Result<Vec<OsString>, ServerError> {
-    let is_chat = asked.server.api == Api::Chat;
+    let is_chat = is_chat(llama, asked);
     if llama.is_chat_only() && !is_chat {
         return Err(ServerError::ChatOnly { program: llama.path.clone() });
     }

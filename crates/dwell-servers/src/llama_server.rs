@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
+use dwell_events::llama_log::reported_buffers;
 use dwell_events::server::{Api, ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use dwell_process::process_tree;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{Asked, Piece, Runtime};
-use crate::memory_lines::{printed_description, printed_figure, reported_buffers};
+use crate::memory_lines::{printed_description, printed_figure};
 use crate::processes::server_process;
 use crate::program::Program;
 use crate::tracing::{joined_untraced, untraced_because};

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_events::engine::{EngineKind, EngineOptions, Job, LoadedModel};
+use dwell_events::llama_log::reported_buffers;
 use dwell_events::server::{ReportedBuffer, RequestTimings, ServerDescription, ServerOptions, StartKind};
 use dwell_host::{drop_from_page_cache, resident_in_page_cache};
 use dwell_process::{ProcessLine, process_tree};
@@ -22,7 +23,6 @@ use api::{Line, LoadedList, LoadedOne, ModelList, Shown, Version};
 
 use crate::client::{Asked, Piece, Runtime};
 use crate::http::{HttpClient, HttpError, Interruption};
-use crate::memory_lines::reported_buffers;
 use crate::processes::server_process;
 use crate::program::{Program, Readiness, free_port, ready_within, wait_until_ready};
 use crate::tracing::{joined_untraced, untraced_because};

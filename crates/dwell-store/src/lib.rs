@@ -27,6 +27,7 @@ mod results_tree;
 mod run_dir;
 mod run_id;
 mod run_state;
+mod table_copy;
 mod table_layout;
 mod table_reader;
 mod table_writer;
@@ -50,6 +51,7 @@ pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kin
 pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
+pub use table_copy::{ConstantColumn, copy_table_with};
 pub use table_reader::{TableReader, open_table, open_table_columns, open_table_subset};
 pub use table_writer::TableWriter;
 pub use utc::{unix_secs_now, utc_text};

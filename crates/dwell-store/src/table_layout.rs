@@ -14,32 +14,28 @@
 //! Plain wins because every step touches the same tensors in the same order: zstd finds the repetition, which
 //! packing into odd bit widths hides from it.
 
-use arrow_schema::{DataType, Field};
-use dwell_events::schema::Table;
-use dwell_events::{SCHEMA_VERSION, SCHEMA_VERSION_KEY};
-use parquet::basic::Encoding;
+use arrow_schema::{DataType, Field, Schema};
+use dwell_events::SCHEMA_VERSION_KEY;
+use parquet::basic::{Compression as Codec, Encoding};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
-use crate::Compression;
-use crate::compression::codec;
-
 /// Most rows of a row group, and so of what the writer holds.
 const ROW_GROUP_ROWS: usize = 128 * 1024;
 
-/// Properties of the file of this table.
-pub(crate) fn writer_properties(table: Table, compression: Compression) -> WriterProperties {
-    let version = KeyValue::new(SCHEMA_VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned());
+/// Properties of a file with these columns. A file that states no version of the schema is another program's.
+pub(crate) fn writer_properties(schema: &Schema, version: Option<&str>, codec: Codec) -> WriterProperties {
+    let version = version.map(|version| vec![KeyValue::new(SCHEMA_VERSION_KEY.to_owned(), version.to_owned())]);
     let shared = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(vec![version]))
-        .set_compression(codec(compression))
+        .set_key_value_metadata(version)
+        .set_compression(codec)
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    table.schema().fields().iter().fold(shared, |builder, field| lay_out(builder, field)).build()
+    schema.fields().iter().fold(shared, |builder, field| lay_out(builder, field)).build()
 }
 
 fn lay_out(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesBuilder {

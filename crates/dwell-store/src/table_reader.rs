@@ -13,6 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression as Codec;
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::StoreError;
@@ -21,6 +22,9 @@ use crate::StoreError;
 const BATCH_ROWS: usize = 16 * 1024;
 
 const OPENING: &str = "opening a table";
+
+/// Entries of a file's metadata that its writer makes itself.
+const OWN_KEYS: [&str; 2] = [SCHEMA_VERSION_KEY, "ARROW:schema"];
 
 /// Gives the rows of one table in batches.
 ///
@@ -140,7 +144,19 @@ impl OpenedTable {
             .map_err(|_| StoreError::MissingColumn { column: column.to_owned(), path: self.path.clone() })
     }
 
-    fn read(self, mask: ProjectionMask) -> Result<TableReader, StoreError> {
+    /// How the file is compressed; none for a file without rows.
+    pub(crate) fn codec(&self) -> Option<Codec> {
+        Some(self.metadata.metadata().row_groups().first()?.columns().first()?.compression())
+    }
+
+    /// Entries of the file's metadata beside the version of the schema.
+    pub(crate) fn notes(&self) -> Vec<(String, String)> {
+        let entries = self.metadata.metadata().file_metadata().key_value_metadata();
+        let notes = entries.into_iter().flatten().filter(|entry| !OWN_KEYS.contains(&entry.key.as_str()));
+        notes.filter_map(|entry| Some((entry.key.clone(), entry.value.clone()?))).collect()
+    }
+
+    pub(crate) fn read(self, mask: ProjectionMask) -> Result<TableReader, StoreError> {
         let total_rows = self.metadata.metadata().file_metadata().num_rows().try_into().unwrap_or(0);
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file, self.metadata)
             .with_batch_size(BATCH_ROWS)

@@ -4,12 +4,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
 use dwell_files::{partial_path, rename_durably};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::Compression as Codec;
 use parquet::file::metadata::KeyValue;
 
+use crate::compression::codec;
 use crate::table_layout::writer_properties;
 use crate::{Compression, StoreError};
 
@@ -23,7 +27,7 @@ const WRITING: &str = "writing a table";
 /// Memory is bounded by one row group, however many rows are written.
 pub struct TableWriter {
     writer: ArrowWriter<File>,
-    table: Table,
+    schema: SchemaRef,
     target: PathBuf,
     rows: u64,
 }
@@ -41,16 +45,26 @@ impl TableWriter {
 
     /// The same in a file of any name.
     pub fn create_file(target: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
+        Self::create_like(target, table.schema(), Some(SCHEMA_VERSION), codec(compression))
+    }
+
+    /// The same with columns, version and compression of another file.
+    pub(crate) fn create_like(
+        target: &Path,
+        schema: SchemaRef,
+        version: Option<&str>,
+        codec: Codec,
+    ) -> Result<Self, StoreError> {
         let target = target.to_path_buf();
         let partial = partial_path(&target);
         let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a table", &partial, error))?;
         // The Arrow schema in the metadata would make pandas read text as categoricals.
         let options = ArrowWriterOptions::new()
-            .with_properties(writer_properties(table, compression))
+            .with_properties(writer_properties(&schema, version, codec))
             .with_skip_arrow_metadata(true);
-        let writer = ArrowWriter::try_new_with_options(file, table.schema(), options)
+        let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)
             .map_err(|error| StoreError::from_parquet("creating a table", &target, error))?;
-        Ok(Self { writer, table, target, rows: 0 })
+        Ok(Self { writer, schema, target, rows: 0 })
     }
 
     /// Adds an entry to the metadata of the file.
@@ -60,8 +74,8 @@ impl TableWriter {
 
     /// Adds rows; the batch must have the table's columns.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
-        if batch.schema_ref().fields() != self.table.schema().fields() {
-            let reason = format!("its columns are not those of {}", self.table.name());
+        if batch.schema_ref().fields() != self.schema.fields() {
+            let reason = "its columns are not those of the table".to_owned();
             return Err(StoreError::UnfitBatch { action: WRITING, reason, path: self.target.clone() });
         }
         self.writer.write(batch).map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;

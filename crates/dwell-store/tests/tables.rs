@@ -14,7 +14,10 @@ use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::schema::{Table, memory, tokens};
 use dwell_events::{Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
 use dwell_files::FileError;
-use dwell_store::{Compression, StoreError, TableWriter, open_table, open_table_columns, open_table_subset};
+use dwell_store::{
+    Compression, ConstantColumn, StoreError, TableWriter, copy_table_with, open_table, open_table_columns,
+    open_table_subset, text_at,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
@@ -254,4 +257,43 @@ fn columns_that_a_file_lacks_are_left_out_of_a_subset() {
     let batch = reader.next().unwrap().unwrap();
     let names: Vec<&str> = batch.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!((names, batch.num_rows()), (vec!["address", "size_bytes"], 10));
+}
+
+#[test]
+fn a_copy_has_the_rows_version_and_notes_of_the_original_and_the_columns_it_lacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut table = TableWriter::create_with(dir.path(), Table::Trace, Compression::Snappy).unwrap();
+    table.note("kept", "yes");
+    table.write(&accesses(&mut TraceBuilder::new("own"), 20_000)).unwrap();
+    table.finish().unwrap();
+    let columns =
+        [ConstantColumn { name: "run_id", value: "other" }, ConstantColumn { name: "configuration", value: "c0ffee" }];
+    let copy = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("trace.parquet"), copy.path().join("trace.parquet"));
+    assert_eq!(copy_table_with(&from, &to, Table::Trace, &columns).unwrap(), 20_000);
+    let (original, copied) =
+        (open_table(dir.path(), Table::Trace).unwrap(), open_table(copy.path(), Table::Trace).unwrap());
+    assert_eq!(copied.schema_version(), Some(SCHEMA_VERSION));
+    for (original, copied) in original.zip(copied) {
+        let (original, copied) = (original.unwrap(), copied.unwrap());
+        let own: Vec<usize> = (0..original.num_columns()).collect();
+        assert_eq!(copied.project(&own).unwrap().columns(), original.columns(), "the run's own name stays");
+        assert_eq!(copied.num_columns(), original.num_columns() + 1);
+        assert!((0..copied.num_rows()).all(|row| text_at(&copied, "configuration", row) == Some("c0ffee")));
+    }
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&File::open(&to).unwrap()).unwrap();
+    let entries = metadata.file_metadata().key_value_metadata().unwrap();
+    assert!(entries.iter().any(|entry| entry.key == "kept" && entry.value.as_deref() == Some("yes")));
+    assert_eq!(metadata.row_group(0).column(0).compression(), parquet::basic::Compression::SNAPPY);
+}
+
+#[test]
+fn the_copy_of_a_foreign_table_states_no_version_either() {
+    let dir = tempfile::tempdir().unwrap();
+    foreign_table(dir.path(), Table::Tokens, None);
+    let to = dir.path().join("copy.parquet");
+    let columns = [ConstantColumn { name: "run_id", value: "r" }];
+    assert_eq!(copy_table_with(&dir.path().join("tokens.parquet"), &to, Table::Tokens, &columns).unwrap(), 2);
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&File::open(&to).unwrap()).unwrap();
+    assert!(metadata.file_metadata().key_value_metadata().is_none_or(|entries| entries.is_empty()));
 }

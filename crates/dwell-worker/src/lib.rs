@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_events::engine::{Engine, EngineEvent, EngineFailure, JOB_FILE_VARIABLE, Job, TimeResolution};
 use dwell_ggml::{Recorder, RecorderOptions};
-use dwell_llama::{Hooks, JobObserver, LlamaEngine};
+use dwell_llama::{Hooks, JobObserver, LlamaEngine, fill_chat_template};
 use dwell_records::{Kind, Resolution, TRACED_VARIABLE};
 use dwell_ring::{
     DEFAULT_CAPACITY_BYTES, EVENTS_CAPACITY_BYTES, OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE, RecordSender,
@@ -109,10 +109,21 @@ fn run_given_job() -> Result<(), String> {
 /// What does the job.
 fn engine_of(job: &Job, is_traced: bool) -> Result<Box<dyn Engine>, String> {
     if !job.engine.is_embedded() {
-        return Ok(Box::new(ServerEngine::new(programs::place(job, is_traced)?)));
+        let place = programs::place(job, is_traced)?;
+        return Ok(Box::new(ServerEngine::new(place).filling_templates(fill_template)));
     }
     let hooks = if is_traced { linked::record_graphs() } else { Hooks::default() };
     Ok(Box::new(LlamaEngine { hooks }))
+}
+
+/// A prompt in a chat template, as the embedded engine computes it.
+fn fill_template(template: &str, text: &str) -> Result<String, String> {
+    fill_chat_template(template, text).map_err(|error| error.to_string())
+}
+
+/// Whether a chat template is one that dwell can fill, for the embedded engine and for servers.
+pub fn can_fill_template(template: &str) -> bool {
+    fill_chat_template(template, "text").is_ok()
 }
 
 /// Makes the ring and, if this process is to be traced, the recorder.

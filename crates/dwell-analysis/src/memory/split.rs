@@ -27,6 +27,9 @@ dwell_events::choices! {
         Compute = "compute",
         /// Other buffers that the runtime reports.
         Other = "other",
+        /// Of the buffers above, what is not resident: pages that nobody has touched yet. Fewer than none, because they are
+        /// counted above in full.
+        NotResident = "not_resident",
         /// All the rest: programs and libraries, heaps, what the runtime does not report.
         Unaccounted = "unaccounted",
     }
@@ -37,7 +40,7 @@ dwell_events::choices! {
 pub struct SplitPart {
     /// What it is for.
     pub part: MemoryPart,
-    /// Bytes; fewer than none where the other parts are more than there was.
+    /// Bytes; fewer than none only for what the other parts hold too much of ([`MemoryPart::NotResident`]).
     pub bytes: i64,
     /// How they were obtained.
     pub basis: Basis,
@@ -54,7 +57,7 @@ pub struct Split {
     pub total_bytes: u64,
     /// The parts.
     pub parts: Vec<SplitPart>,
-    /// Whether the parts that are known are more than there was: some of them are not resident, or lie elsewhere.
+    /// Whether buffers that are known are more than there was: some of them are not resident.
     pub is_overfull: bool,
 }
 
@@ -93,7 +96,8 @@ pub(super) fn split(
     let seen: Vec<&ReportedBuffer> =
         inputs.buffers.iter().filter(|buffer| has_gpu || is_in_host_memory(&buffer.device)).collect();
     let reported = |kind| reported_bytes(seen.iter().copied(), kind).map(|bytes| (bytes, Basis::Reported));
-    let [mapped, copied] = weights(inputs, &seen, time_ns);
+    let private = private_bytes(inputs, time_ns).map(|bytes| bytes.min(total_bytes));
+    let [mapped, copied] = weights(inputs, &seen, time_ns, total_bytes - private.unwrap_or(0));
     let is_kv_elsewhere =
         reported(BufferKind::KvCache).is_none() && reported_bytes(inputs.buffers, BufferKind::KvCache).is_some();
     let kv_cache = reported(BufferKind::KvCache)
@@ -108,25 +112,49 @@ pub(super) fn split(
         (MemoryPart::Compute, reported(BufferKind::Compute)),
         (MemoryPart::Other, reported(BufferKind::Other)),
     ];
-    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let mut parts: Vec<SplitPart> = known
         .into_iter()
         .filter_map(|(part, found)| found.map(|(bytes, basis)| SplitPart { part, bytes: signed(bytes), basis }))
         .collect();
     let accounted = parts.iter().map(|part| part.bytes).fold(0, i64::saturating_add);
-    let rest = signed(total_bytes).saturating_sub(accounted);
+    let mapped_bytes = signed(mapped.map_or(0, |(bytes, _)| bytes));
+    let room = private.map_or(signed(total_bytes).saturating_sub(mapped_bytes), signed);
+    let excess = excess_bytes(accounted.saturating_sub(mapped_bytes), room);
+    if excess > 0 {
+        parts.push(SplitPart { part: MemoryPart::NotResident, bytes: -excess, basis: Basis::Inferred });
+    }
+    let rest = signed(total_bytes).saturating_sub(accounted).saturating_add(excess);
     parts.push(SplitPart { part: MemoryPart::Unaccounted, bytes: rest, basis: Basis::Inferred });
-    Split { time_ns, total_kind: total_kind(inputs), total_bytes, parts, is_overfull: rest < 0 }
+    Split { time_ns, total_kind: total_kind(inputs), total_bytes, parts, is_overfull: excess > 0 }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Bytes of buffers that cannot be resident. What a runtime allocates becomes resident page by page as it is written, and
+/// nobody counts the resident pages of a single buffer; but all buffers together have no more of them than there is memory
+/// that is not backed by a file.
+fn excess_bytes(buffers: i64, room: i64) -> i64 {
+    buffers.saturating_sub(room).max(0)
+}
+
+/// Resident memory that is not backed by a file, on this machine and on GPUs; none if it was not sampled.
+fn private_bytes(inputs: &MemoryInputs<'_>, time_ns: u64) -> Option<u64> {
+    let at = |kind| inputs.series.of(kind).at(time_ns).map(|value| value.bytes);
+    let others = [MemoryKind::Shmem, MemoryKind::Gpu].into_iter().filter_map(at);
+    Some(others.fold(at(MemoryKind::Anon)?, u64::saturating_add))
 }
 
 type Found = Option<(u64, Basis)>;
 
-/// Mapped weights, of which no more can be resident than file-backed memory is, and copied ones.
-fn weights(inputs: &MemoryInputs<'_>, seen: &[&ReportedBuffer], time_ns: u64) -> [Found; 2] {
+/// Mapped weights, of which no more can be resident than file-backed memory is, and copied ones. Pages that others map too
+/// are in PSS in part only, so that no more can be in the total than it has room for beside private memory.
+fn weights(inputs: &MemoryInputs<'_>, seen: &[&ReportedBuffer], time_ns: u64, room_bytes: u64) -> [Found; 2] {
     let resident_file = inputs.series.of(MemoryKind::File).at(time_ns).map(|value| value.bytes);
     let resident = |mapped: u64| match resident_file {
-        Some(file) => (mapped.min(file), Basis::Sampled),
-        None => (mapped, Basis::Inferred),
+        Some(file) => (mapped.min(file).min(room_bytes), Basis::Sampled),
+        None => (mapped.min(room_bytes), Basis::Inferred),
     };
     let of = |is_mapped| {
         reported_bytes(seen.iter().copied().filter(|buffer| buffer.is_mapped == is_mapped), BufferKind::Weights)
@@ -180,8 +208,15 @@ impl MemoryReport {
         own.or_else(|| self.rss.peak_bytes.filter(|_| kind == MemoryKind::Rss))
     }
 
-    /// Bytes of a part at the steady state.
+    /// Bytes of a part at the steady state. Runs recorded before it was told apart have what is not resident as a rest of
+    /// fewer than no bytes.
     pub fn steady_part(&self, part: MemoryPart) -> Option<i64> {
-        self.steady.as_ref()?.parts.iter().find(|found| found.part == part).map(|found| found.bytes)
+        let split = self.steady.as_ref()?;
+        let bytes = |wanted| split.parts.iter().find(|found| found.part == wanted).map(|found| found.bytes);
+        match part {
+            MemoryPart::Unaccounted => bytes(part).map(|rest| rest.max(0)),
+            MemoryPart::NotResident => bytes(part).or(bytes(MemoryPart::Unaccounted).filter(|rest| *rest < 0)),
+            _ => bytes(part),
+        }
     }
 }

@@ -89,13 +89,60 @@ fn without_reports_the_file_and_theory_speak() {
 }
 
 #[test]
-fn parts_that_are_more_than_there_is_are_said_to_be() {
+fn buffers_that_are_more_than_is_resident_are_taken_off_by_name_and_the_rest_stays_whole() {
     let lab = level();
     let report =
         MemoryReport::of(&MemoryInputs { buffers: &[buffer(BufferKind::KvCache, "CPU", 500, false)], ..lab.inputs() });
-    let steady = report.steady.unwrap();
-    assert_eq!(parts(&steady), [("kv_cache", 500, "reported"), ("unaccounted", -210, "inferred")]);
+    let steady = report.steady.as_ref().unwrap();
+    // 200 MiB of 500 can be resident; 90 MiB of a file are the rest.
+    let expected = [("kv_cache", 500, "reported"), ("not_resident", -300, "inferred"), ("unaccounted", 90, "inferred")];
+    assert_eq!(parts(steady), expected);
     assert!(steady.is_overfull);
+    assert_eq!(steady.parts.iter().map(|part| part.bytes).sum::<i64>(), steady.total_bytes as i64);
+    // Fewer than the total, but more than is private: of compute buffers, pages are touched as they are needed.
+    let buffers = [buffer(BufferKind::KvCache, "CPU", 150, false), buffer(BufferKind::Compute, "CPU", 70, false)];
+    let report = MemoryReport::of(&MemoryInputs { buffers: &buffers, ..lab.inputs() });
+    assert_eq!(report.steady_part(MemoryPart::NotResident), Some(-20 * MIB as i64));
+    assert_eq!(report.steady_part(MemoryPart::Unaccounted), Some(90 * MIB as i64));
+}
+
+#[test]
+fn weights_that_others_map_too_count_as_far_as_the_total_has_them() {
+    let mut lab = level();
+    // Half of the file's pages are another process's too: 45 MiB of 90 in PSS.
+    let row = |index: u64| MemoryRow {
+        pss_bytes: Some(245 * MIB),
+        ..sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB)
+    };
+    lab.series = series_of((0..400).map(row));
+    let buffers = [buffer(BufferKind::Weights, "CPU", 90, true), buffer(BufferKind::KvCache, "CPU", 200, false)];
+    let report = MemoryReport::of(&MemoryInputs { buffers: &buffers, ..lab.inputs() });
+    let expected = [("weights_mapped", 45, "sampled"), ("kv_cache", 200, "reported"), ("unaccounted", 0, "inferred")];
+    assert_eq!(parts(report.steady.as_ref().unwrap()), expected);
+}
+
+#[test]
+fn a_rest_below_zero_of_an_earlier_version_is_read_as_what_is_not_resident() {
+    let lab = level();
+    let mut report = MemoryReport::of(&lab.inputs());
+    report.steady.as_mut().unwrap().parts[0].bytes = -7;
+    assert_eq!(report.steady_part(MemoryPart::Unaccounted), Some(0));
+    assert_eq!(report.steady_part(MemoryPart::NotResident), Some(-7));
+}
+
+#[test]
+fn without_kinds_of_memory_the_total_is_the_room() {
+    let mut lab = level();
+    let row = |index: u64| MemoryRow {
+        anon_bytes: None,
+        file_bytes: None,
+        ..sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB)
+    };
+    lab.series = series_of((0..400).map(row));
+    let report =
+        MemoryReport::of(&MemoryInputs { buffers: &[buffer(BufferKind::KvCache, "CPU", 500, false)], ..lab.inputs() });
+    let expected = [("kv_cache", 500, "reported"), ("not_resident", -210, "inferred"), ("unaccounted", 0, "inferred")];
+    assert_eq!(parts(report.steady.as_ref().unwrap()), expected);
 }
 
 #[test]

@@ -7,8 +7,11 @@ use clap::Args;
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Run directories, results directories, or folders of models in one.
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required_unless_present = "experiment", value_name = "RUN")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Compare the configurations of an experiment, by its folder: RESULTS/experiments/ID.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) experiment: Option<PathBuf>,
     /// Folder to write compare.csv, context.csv, compare.json and figures to.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,

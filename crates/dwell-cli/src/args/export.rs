@@ -16,7 +16,7 @@ pub(crate) struct ExportArgs {
     /// Folder to make; it must not exist yet.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// SPDX name of the licence of the data, such as CC-BY-4.0. Default: that of the experiment.
+    /// SPDX name or expression of the licence of the data, such as CC-BY-4.0. Default: that of the experiments.
     #[arg(long, value_name = "SPDX")]
     pub(crate) licence: Option<String>,
     /// Title of the dataset. Default: the name of the experiment.

@@ -26,8 +26,9 @@ pub(crate) struct ServerArgs {
     /// The model's name on the server. Default: the only one, or that of the file.
     #[arg(long, value_name = "NAME")]
     pub(crate) model_name: Option<String>,
-    /// Ask for a text to be continued, or for a message to be answered. Default: chat if the model has a template and
-    /// --chat-template is not off.
+    /// Send the text as it is, or have the server answer a message in its own template of the model. Default: the text in
+    /// the template of the model's file, filled as for the embedded engine, so that every engine computes the same tokens;
+    /// chat if there is no file.
     #[arg(long, value_parser = one_of(Api::NAMES, Api::from_name))]
     pub(crate) api: Option<Api>,
     /// Environment variable that holds the key of the server's API; the key is recorded nowhere.

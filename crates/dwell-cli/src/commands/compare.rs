@@ -14,8 +14,19 @@ use crate::args::CompareArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, say};
 
+/// What the folder of an experiment holds from its beginning on.
+const EXPERIMENT_FILE: &str = "experiment.json";
+
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let (sources, has_unreadable) = read_sources(&args.paths)?;
+    let (mut sources, mut has_unreadable) = read_sources(&args.paths)?;
+    if let Some(experiment) = &args.experiment {
+        let (runs, is_partly_unreadable) = read_experiment(experiment)?;
+        // A run that was named too is there already.
+        let is_new = |run: &CompareSource| !sources.iter().any(|known| known.facts.path == run.facts.path);
+        let runs: Vec<CompareSource> = runs.into_iter().filter(is_new).collect();
+        sources.extend(runs);
+        has_unreadable |= is_partly_unreadable;
+    }
     let comparison = compare(&sources).map_err(hinted)?;
     for warning in &comparison.warnings {
         say(format_args!("warning: {warning}\n"));
@@ -48,6 +59,25 @@ fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSource>, bool)>
         sources.extend(new.map(|facts| CompareSource { facts, is_named }));
     }
     Ok((sources, has_unreadable))
+}
+
+/// The runs of an experiment, and whether some in its results could not be read.
+fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
+    let place = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let (id, results) = (place.file_name().map(|name| name.to_string_lossy().into_owned()), place.ancestors().nth(2));
+    let (Some(id), Some(results), true) = (id, results, place.join(EXPERIMENT_FILE).is_file()) else {
+        return Err(Failure::new(format!("comparing an experiment found no {EXPERIMENT_FILE}: {dir:?}"))
+            .hint("name its folder: `ls results/experiments`")
+            .into());
+    };
+    let found = read_runs(results)?;
+    let runs: Vec<CompareSource> = found
+        .facts
+        .into_iter()
+        .filter(|facts| facts.is_of(&id))
+        .map(|facts| CompareSource { facts, is_named: false })
+        .collect();
+    Ok((runs, found.has_unreadable))
 }
 
 fn write_files(comparison: &Comparison, output: &Path) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use crate::args::RunArgs;
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
 use crate::interruption::Interruption;
-use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::output::{print_result, say, unprinted};
 use crate::run_request::command_line;
 use crate::shell::shell_word;
@@ -47,7 +47,26 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
             print_hints(&[format!("do what is missing with `{resume_command}`")]);
         }
     }
+    if summary.is_without_counting_runs() {
+        return Err(nothing_counts(&summary, &setup.results).into());
+    }
     Ok(if summary.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
+}
+
+/// An experiment without a run that counts has no figures, though every run was done.
+fn nothing_counts(summary: &ExperimentSummary, results: &Path) -> Failure {
+    let message = format!("no run of the experiment counts, so summary.csv is empty: {}", summary.exclusions);
+    let failure = Failure::new(message).after_the_work();
+    if summary.excluded.is_empty() {
+        return failure;
+    }
+    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).collect();
+    failure.hint(format!(
+        "take them in with `dwell analyse {} --experiment {} --include {}`",
+        shell_word(&results.display().to_string()),
+        summary.id,
+        reasons.join(",")
+    ))
 }
 
 /// The command that goes on with what this one began.

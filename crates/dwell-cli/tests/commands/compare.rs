@@ -76,6 +76,7 @@ fn two_context_lengths_of_the_embedded_engine_measure_the_cache_that_the_shape_s
     assert_eq!(groups.len(), 2, "{found:#}");
     for (group, context_length) in groups.iter().zip(CONTEXTS) {
         let (key, figures) = (&group["key"], &group["figures"]);
+        let steady_max = figures["steady_bytes"]["max"].as_f64().unwrap();
         assert_eq!((&key["engine"], &key["context_length"]), (&"llama_cpp".into(), &context_length.into()));
         assert_eq!(group["run_ids"].as_array().unwrap().len(), 2);
         // The cells that were written are traced, so what a token takes is exact.
@@ -87,6 +88,13 @@ fn two_context_lengths_of_the_embedded_engine_measure_the_cache_that_the_shape_s
         let used = (4 + TOKENS - 1) as f64 * KV_BYTES_PER_TOKEN;
         assert_eq!(figures["kv_used_bytes"]["median"], used);
         assert_eq!(group["verdicts"], serde_json::json!({"preallocated": 2}), "{group:#}");
+        assert_eq!(
+            (&figures["prompt_tokens"]["max"], &figures["generated_tokens"]["max"]),
+            (&4.0.into(), &(TOKENS as f64).into())
+        );
+        // llama.cpp says what it allocates to compute in; what nobody reports is never fewer than no bytes.
+        assert_within(&figures["steady_compute_bytes"]["median"], 1024.0, 64.0 * 1_048_576.0);
+        assert_within(&figures["steady_unaccounted_bytes"]["min"], 0.0, steady_max);
         assert_within(&figures["load_s"]["median"], 1e-4, 60.0);
         assert_within(&figures["time_to_first_token_s"]["min"], 1e-6, 60.0);
         let (steady, peak) = (&figures["steady_bytes"]["median"], &figures["peak_bytes"]["median"]);

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use crate::common::{Workplace, cached, dwell, skip, text_of};
 use dwell_gguf::MakeSpec;
+use dwell_store::{open_table, text_at};
 
 /// Two runs of a tiny model; gives back the results directory.
 fn results(place: &Workplace) -> PathBuf {
@@ -56,7 +57,44 @@ fn an_export_for_hugging_face_is_whole_and_its_globs_find_every_table() {
     let again = dwell().arg("verify").arg(target.join("data/model/one")).output().unwrap();
     assert!(again.status.success(), "{}", text_of(&again));
     assert_eq!(names(place.path()), ["dataset", "model.gguf", "results"], "nothing is left beside it");
+    every_row_names_its_run(&target);
     pyarrow_reads(&target);
+}
+
+/// The two runs are repetitions, so that they have one configuration, which the list of runs has too.
+fn every_row_names_its_run(target: &Path) {
+    let manifest = fs::read_to_string(target.join("manifest.csv")).unwrap();
+    let configuration = manifest.lines().nth(1).unwrap().rsplit(',').next().unwrap();
+    assert_eq!(configuration.len(), 8, "{manifest}");
+    let summary = fs::read_to_string(target.join("summary.csv")).unwrap();
+    assert!(summary.lines().skip(1).all(|line| line.contains(&format!(",{configuration},"))), "{summary}");
+    for run_id in ["one", "two"] {
+        let run = target.join("data/model").join(run_id);
+        let expected = [("run_id", run_id), ("model_id", "model"), ("configuration", configuration)];
+        let files = names(&run);
+        let tables: Vec<_> =
+            dwell_collectors::tables().into_iter().filter(|table| files.contains(&table.file_name())).collect();
+        assert_eq!(tables.len(), files.iter().filter(|name| name.ends_with(".parquet")).count());
+        for table in tables {
+            for batch in open_table(&run, table).unwrap() {
+                let batch = batch.unwrap();
+                for (column, value) in expected {
+                    let is_named = |row| text_at(&batch, column, row) == Some(value);
+                    assert!((0..batch.num_rows()).all(is_named), "{column} of {} of {run_id}", table.name());
+                }
+            }
+        }
+        for name in files.iter().filter(|name| name.ends_with(".csv")) {
+            let text = fs::read_to_string(run.join(name)).unwrap();
+            assert!(text.lines().next().unwrap().ends_with(",run_id,model_id,configuration"), "{name}: {text}");
+            let ending = format!(",{run_id},model,{configuration}");
+            assert!(text.lines().skip(1).all(|line| line.ends_with(&ending)), "{name}: {text}");
+        }
+    }
+    let output = dwell().arg("analyse").arg(target.join("data")).args(["--include", "contaminated", "--json"]).output();
+    let report: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(report["groups"][0]["configuration"], configuration, "the published metadata gives the same");
+    assert!(report["groups"][0]["regions"][0]["figures"]["run_id"].is_null());
 }
 
 fn files_below(folder: &Path) -> usize {
@@ -129,6 +167,7 @@ fn what_cannot_be_published_is_refused_and_leaves_nothing() {
     };
     refused(&["--format", "hf"], "--licence");
     refused(&["--format", "hf", "--licence", "free for all"], "SPDX");
+    refused(&["--format", "hf", "--licence", "CC-BY-4"], "`--licence CC-BY-4.0`");
     let table = source.join("model/two/tokens.parquet");
     let whole = fs::read(&table).unwrap();
     fs::write(&table, &whole[..whole.len() - 1]).unwrap();

@@ -27,7 +27,7 @@ fn without_a_fallback_the_experiment_refuses_to_run() {
 pub fn assert_a_fallback_is_used(lab: &Lab) {
     lab.write("falls.yaml", SMALLEST);
     let output = run_with_small_files(lab, "falls.yaml");
-    assert!(output.status.success(), "{}", text_of(&output));
+    crate::lab::assert_done(&output);
     let summary = serde_json::from_slice(&output.stdout).unwrap();
     let outcome = Outcome { results: lab.path().join("results-falls.yaml"), summary };
     let metadata = outcome.run().metadata();

@@ -114,7 +114,7 @@ output: {base_dir: results/, compression: snappy}
 ";
     lab.write("old.yaml", text);
     let output = lab.output(&["run", "--config", "old.yaml"]);
-    assert!(output.status.success(), "{}", text_of(&output));
+    crate::lab::assert_done(&output);
     let said = text_of(&output);
     for note in ["perf_mem", "sample_period", "histogram_bins", "log_and_skip"] {
         assert!(said.contains(note), "nothing about {note}: {said}");

@@ -32,7 +32,7 @@ fn the_quick_study_measures_both_runtimes_alike() {
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = lab.command(&["run", "--config", "kv_study_quick.yaml", "--json"]);
     let output = command.env("PATH", path).output().unwrap();
-    assert!(output.status.success(), "{}", text_of(&output));
+    crate::lab::assert_done(&output);
     let rows = lab.rows();
     assert_eq!(rows.len(), QUICK_RUNS);
     for row in &rows {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{dwell, skip, text_of};
-use crate::lab::{Lab, SMALLEST};
+use crate::lab::{Lab, SMALLEST, assert_done};
 
 #[test]
 fn an_interruption_ends_it_and_the_rest_is_done_later() {
@@ -25,7 +25,7 @@ fn an_interruption_ends_it_and_the_rest_is_done_later() {
     let done = lab.rows().len();
     assert!((1..planned.len()).contains(&done), "{done}");
     let output = lab.output(&["run", "--config", "tiny_experiment.yaml", "--resume"]);
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_done(&output);
     assert!(text_of(&output).contains(&format!("{done} of them before")), "{}", text_of(&output));
     lab.assert_exactly(&planned);
 }
@@ -68,7 +68,7 @@ fn a_run_that_fails_is_recorded_and_the_rest_go_on() {
     // With the cause gone, what failed is done, and its row is replaced.
     lab.write("long_prompts.yaml", "- {id: long, category: short, text: word}\n");
     let output = lab.output(&["run", "--config", "fails.yaml"]);
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_done(&output);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_failed_run_is_tried_again_by_resuming_and_its_row_replaced() {
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
     assert!(lab.rows().iter().any(|row| row.state == "failed"), "{:?}", lab.rows());
     let output = lab.output(&["run", "--config", "small.yaml", "--resume"]);
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_done(&output);
     lab.assert_exactly(&lab.planned("small.yaml"));
     assert!(lab.rows().iter().all(|row| row.state == "complete"));
 }
@@ -132,7 +132,7 @@ fn a_full_disk_stops_it_with_all_earlier_runs_intact() {
     }
     let output =
         lab.command(&["run", "--config", "many.yaml", "--resume", "--json", "-o"]).arg(&results).output().unwrap();
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_done(&output);
     let rows = dwell_store::ResultsManifest::open(&results).rows().unwrap();
     assert_eq!(rows.len(), 40);
     let _ = std::process::Command::new("umount").arg("--lazy").arg(disk.path()).status();

@@ -77,7 +77,7 @@ pub fn api_key_variable(bench: &Bench) {
     bench.lab.write("key.yaml", &experiment(&keys, served::BY_PROCESS));
     let mut command = bench.lab.command(&["run", "--config", "key.yaml", "-o", "results-key"]);
     let output = command.env("DWELL_TEST_KEY", "hush").output().unwrap();
-    assert!(output.status.success(), "{}", text_of(&output));
+    crate::lab::assert_done(&output);
 }
 
 pub fn ready_within(bench: &Bench) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use crate::common::text_of;
-use crate::lab::Lab;
+use crate::lab::{Lab, assert_done};
 use crate::resumed::wait_until;
 
 #[test]
@@ -18,7 +18,7 @@ fn two_experiments_into_the_same_results_corrupt_nothing() {
     let children = [begin(), begin()];
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text_of(&output));
+        assert_done(&output);
     }
     let rows = lab.rows();
     assert_eq!(rows.len(), 2 * planned.len());

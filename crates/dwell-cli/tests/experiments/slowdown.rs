@@ -1,13 +1,13 @@
 //! Speed while recording against speed without.
 
-use crate::lab::{Lab, SMALLEST};
+use crate::lab::{Lab, SMALLEST, assert_done};
 
 #[test]
 fn every_repetition_is_compared_with_the_unrecorded_run_of_its_combination() {
     let lab = Lab::new();
     lab.write("small.yaml", &SMALLEST.replace("[256]", "[256, 512]").replace("[2]", "[8], repetitions: 2"));
     let output = lab.output(&["run", "--config", "small.yaml", "--measure-slowdown", "--json"]);
-    assert!(output.status.success(), "{}", crate::common::text_of(&output));
+    assert_done(&output);
     let rows = lab.rows();
     let of_kind = |kind: &str| rows.iter().filter(|row| row.kind == kind).collect::<Vec<_>>();
     assert_eq!((of_kind("untraced").len(), of_kind("repetition").len()), (2, 4));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::text_of;
-use crate::lab::{Lab, text};
+use crate::lab::{Lab, assert_done, text};
 
 const TINY: &str = "tiny_experiment.yaml";
 /// 2 models × 2 contexts × 2 cache types × (2 repetitions + 1 warm-up).
@@ -29,6 +29,48 @@ fn the_tiny_experiment_ends_with_exactly_the_planned_runs() {
     assert!(rows.iter().all(|row| row.run_validity == "contaminated"), "{:?}", rows[0]);
     let exclusions = text(&summary["exclusions"]);
     assert!(exclusions.contains("16 contaminated") && exclusions.contains("8 warm-up"), "{exclusions}");
+    the_configurations_are_compared(&lab, &text(&summary["id"]));
+}
+
+/// The runs of one experiment, and of no other in the same results; contaminated runs in one warning.
+fn the_configurations_are_compared(lab: &Lab, id: &str) {
+    lab.write("small.yaml", crate::lab::SMALLEST);
+    lab.run("small.yaml");
+    let folder = format!("results/experiments/{id}");
+    let output = lab.output(&["compare", "--experiment", &folder, "--json"]);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let groups = found["groups"].as_array().unwrap();
+    // 2 models × 2 contexts × 2 cache types.
+    assert_eq!(groups.len(), 8, "{found:#}");
+    let runs = groups.iter().flat_map(|group| group["run_ids"].as_array().unwrap());
+    assert!(runs.clone().all(|run| run.as_str().unwrap().starts_with(id)));
+    assert_eq!(runs.count(), 16);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let contaminated: Vec<&str> = said.lines().filter(|line| line.contains("contaminated")).collect();
+    assert_eq!(contaminated.len(), 1, "{said}");
+    assert!(contaminated[0].contains("16 runs are in, though they are contaminated ("), "{said}");
+    let refused = lab.output(&["compare", "--experiment", "results"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text_of(&refused).contains("found no experiment.json"), "{}", text_of(&refused));
+}
+
+#[test]
+fn an_experiment_without_a_run_that_counts_warns_once_says_why_and_ends_with_1() {
+    let lab = Lab::new();
+    lab.write("small.yaml", &crate::lab::SMALLEST.replace("[2]", "[2], repetitions: 3"));
+    let output = lab.output(&["run", "--config", "small.yaml"]);
+    let said = text_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (before, after) = said.split_once("warning: this run does not count: contaminated (").unwrap();
+    assert_eq!(before.lines().filter(|line| line.starts_with('[')).count(), 1, "after the first run: {said}");
+    assert!(!after.contains("warning: this run does not count"), "once for a reason: {said}");
+    assert!(said.contains("error: no run of the experiment counts") && said.contains("3 contaminated ("), "{said}");
+    let hint = said.lines().find_map(|line| line.strip_prefix("hint: take them in with `dwell ")).unwrap();
+    let arguments: Vec<&str> = hint.trim_end_matches('`').split(' ').collect();
+    let taken_in = lab.output(&arguments);
+    assert!(taken_in.status.success(), "{}", text_of(&taken_in));
+    assert!(text_of(&taken_in).contains("3 in 1 group"), "{}", text_of(&taken_in));
 }
 
 #[test]
@@ -44,7 +86,8 @@ fn killed_at_random_moments_and_resumed_it_ends_with_exactly_the_planned_runs() 
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         thread::sleep(Duration::from_millis(200 + (random >> 33) % (1500 + 100 * kills)));
         if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success());
+            // None of its runs counts, which is told by the exit code.
+            assert_eq!(status.code(), Some(1));
             break;
         }
         child.kill().unwrap();
@@ -72,7 +115,7 @@ fn a_finished_experiment_has_nothing_to_resume() {
     lab.write("small.yaml", crate::lab::SMALLEST);
     let summary = lab.run("small.yaml");
     let again = lab.output(&["run", "--config", "small.yaml", "--resume"]);
-    assert!(again.status.success(), "{}", text_of(&again));
+    assert_done(&again);
     assert!(text_of(&again).contains("nothing to resume"));
     assert!(text_of(&again).contains(&text(&summary["id"])));
     assert_eq!(lab.rows().len(), 1);

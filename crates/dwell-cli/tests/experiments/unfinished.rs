@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::text_of;
-use crate::lab::{Lab, SMALLEST, small};
+use crate::lab::{Lab, SMALLEST, assert_done, small};
 use crate::resumed::wait_until;
 
 /// The second prompt does not fit, after the first has been computed: no execution of it comes to its end.
@@ -75,7 +75,7 @@ fn resuming_what_is_finished_prints_its_summary_again() {
     lab.write("small.yaml", SMALLEST);
     let first = lab.run("small.yaml");
     let output = lab.output(&["run", "--config", "small.yaml", "--resume", "--json"]);
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_done(&output);
     let again: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(again, first);
 }

@@ -15,6 +15,7 @@ mod ollama;
 #[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
 mod publisher;
 mod refusals;
+mod same_work;
 mod sequences;
 mod vllm;
 mod vllm_server;

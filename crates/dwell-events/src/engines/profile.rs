@@ -188,6 +188,11 @@ impl EngineProfile {
         self.reach == Reach::Embedded
     }
 
+    /// Whether the file that is given is the model that it runs.
+    pub fn runs_model_file(&self) -> bool {
+        matches!(self.model, ModelSource::File | ModelSource::FileUnlessJoined | ModelSource::FileOrName)
+    }
+
     /// Whether dwell can start its program.
     pub fn is_startable(&self) -> bool {
         matches!(self.reach, Reach::Started | Reach::StartedOrJoined)

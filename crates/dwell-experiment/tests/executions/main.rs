@@ -21,6 +21,7 @@ use dwell_experiment::{
 };
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_records::TRACED_VARIABLE;
+use dwell_report::Exclusion;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_store::{ManifestRow, ResultsManifest};
 use test_program::{run_tests, tests};
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
             what_was_done_before_is_left_alone_when_resumed,
             a_run_that_failed_is_tried_again_when_resumed,
             a_changed_experiment_is_not_resumed_as_another,
+            an_excluded_repetition_is_told_of_when_it_ends_and_counted,
         ]),
     }
 }
@@ -139,6 +141,10 @@ impl Lab {
 #[derive(Default)]
 struct Told<'a> {
     ends: Vec<(String, &'static str)>,
+    /// How many runs had ended when each excluded run was told of, and why it is excluded.
+    excluded: Vec<(usize, &'static str)>,
+    /// Folder of the runs that the observer is said to have disturbed, as soon as they have ended.
+    contaminated: Option<PathBuf>,
     interrupt_after: Option<(usize, &'a AtomicBool)>,
 }
 
@@ -155,9 +161,28 @@ impl ExperimentListener for Told<'_> {
             RunEnd::Failed { .. } => "failed",
         };
         self.ends.push((place.model_id.to_owned(), end));
+        if let Some(runs) = &self.contaminated {
+            contaminate(runs);
+        }
         if let Some((_, flag)) = self.interrupt_after.filter(|(runs, _)| self.ends.len() >= *runs) {
             flag.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn run_is_excluded(&mut self, _: RunPlace<'_>, exclusion: &Exclusion) {
+        self.excluded.push((self.ends.len(), exclusion.reason.name()));
+    }
+}
+
+/// Has every run of a folder say that the observer disturbed it.
+fn contaminate(runs: &Path) {
+    for run in fs::read_dir(runs).unwrap() {
+        let path = run.unwrap().path().join("metadata.json");
+        let mut metadata: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let reason =
+            serde_json::json!({"what": "observer_cpu_pct", "found": 34.0, "limit": 20.0, "lowers_to": "contaminated"});
+        metadata["validity"] = serde_json::json!({"class": "contaminated", "reasons": [reason]});
+        fs::write(&path, metadata.to_string()).unwrap();
     }
 }
 
@@ -227,4 +252,23 @@ fn a_changed_experiment_is_not_resumed_as_another() {
     lab.write(&["dies-after-0"], "[256, 1024]");
     let refused = ExperimentDir::find(&lab.setup()).err().unwrap();
     assert!(refused.to_string().contains("have changed since it began"), "{refused}");
+}
+
+fn an_excluded_repetition_is_told_of_when_it_ends_and_counted() {
+    let lab = Lab::new(&["works"]);
+    let mut told = Told { contaminated: Some(lab.results().join("works")), ..Told::default() };
+    let summary = lab.execute(&lab.begin(), &mut told);
+    assert_eq!(told.excluded, [(1, "contaminated"), (2, "contaminated")], "each at once, not at the end");
+    assert_eq!((summary.finished, summary.counting), (2, Some(0)));
+    assert_eq!(summary.excluded.get("contaminated"), Some(&2));
+    assert!(summary.is_whole() && summary.is_without_counting_runs());
+    assert_eq!(summary.exclusions, "2 runs excluded: 2 contaminated (observer CPU 34 % ≥ 20 %)");
+    let Resumable::Finished { summary: kept } = ExperimentDir::find(&lab.setup()).unwrap() else {
+        panic!("it is finished")
+    };
+    assert_eq!((kept.counting, &kept.excluded), (Some(0), &summary.excluded));
+    let undisturbed = Lab::new(&["works"]);
+    let mut told = Told::default();
+    let summary = undisturbed.execute(&undisturbed.begin(), &mut told);
+    assert_eq!((told.excluded, summary.counting), (Vec::new(), Some(2)));
 }

@@ -20,7 +20,7 @@ pub(super) fn readme(dataset: &Dataset<'_>, dictionary: &[DictionaryEntry]) -> S
         columns(dictionary),
         limits(dataset),
         citation(dataset),
-        format!("## Licence\n\n[{}]({})\n", dataset.licence.name, dataset.licence.address()),
+        format!("## Licence\n\n{}\n", dataset.licence.markdown()),
     ]
     .concat()
 }
@@ -44,7 +44,10 @@ fn what(dataset: &Dataset<'_>) -> String {
          | `manifest.csv` | one row per run |\n\
          | `summary.csv`, `figures/` | mean, spread and confidence interval of every figure over repetitions |\n\
          | `data_dictionary.csv`, `.json` | every column of every file |\n\
-         | `checksums.sha256` | check with `sha256sum -c checksums.sha256` |\n\n",
+         | `checksums.sha256` | check with `sha256sum -c checksums.sha256` |\n\n\
+         Every table of a run, Parquet or CSV, has the columns `run_id`, `model_id` and `configuration`, so tables of many \
+         runs can be read as one. Runs of one configuration are repetitions; `manifest.csv` and `summary.csv` have the \
+         same column.\n\n",
     );
     text
 }
@@ -73,17 +76,19 @@ fn how(dataset: &Dataset<'_>) -> String {
 
 fn runs(dataset: &Dataset<'_>) -> String {
     let mut text = String::from(
-        "## Runs\n\n| run | context | batch | output tokens | KV type | flash | threads | kind | validity | quality |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "## Runs\n\n| run | configuration | context | batch | output tokens | KV type | flash | threads | kind | validity | quality \
+         |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for run in &dataset.runs {
-        let [_, context, batch, output, kv_type, flash, threads, _] = crate::GroupKey::of(run).fields();
+        let key = crate::GroupKey::of(run);
+        let [_, context, batch, output, kv_type, flash, threads, _] = key.fields();
         let metadata = &run.metadata;
         let quality = metadata.quality.as_ref().map_or("", |quality| quality.status.name());
         let _ = writeln!(
             text,
-            "| `{}` | {context} | {batch} | {output} | {kv_type} | {flash} | {threads} | {} | {} | {quality} |",
+            "| `{}` | `{}` | {context} | {batch} | {output} | {kv_type} | {flash} | {threads} | {} | {} | {quality} |",
             place_of(run),
+            key.configuration(),
             metadata.kind().name(),
             metadata.validity_class().name(),
         );

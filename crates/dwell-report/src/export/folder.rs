@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use dwell_events::schema::Table;
 use dwell_files::{PARTIAL_SUFFIX, read_json, rename_durably, write_bytes_atomically, write_json_atomically};
 use dwell_store::{hash_file, new_run_id};
 use serde::Serialize;
 
+use super::identity::Identity;
 use super::paths::shorten_paths;
 use crate::ReportError;
 
@@ -64,6 +66,21 @@ impl Folder {
         let mut value = read_json("reading a file of a run", from)?;
         self.shortened_paths += shorten_paths(&mut value);
         self.write_json(name, &value)
+    }
+
+    /// Copies a table with the columns that name its run. Returns whether the file is a table: others are not copied.
+    pub(super) fn copy_table(
+        &mut self,
+        from: &Path,
+        name: &str,
+        identity: &Identity,
+        tables: &[Table],
+    ) -> Result<bool, ReportError> {
+        let is_table = identity.copy(from, &self.make_room_for(name)?, tables)?;
+        if is_table {
+            self.note_written(name)?;
+        }
+        Ok(is_table)
     }
 
     pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), ReportError> {

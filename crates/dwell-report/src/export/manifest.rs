@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dwell_store::{ManifestRow, ResultsManifest};
+use dwell_store::{MANIFEST_COLUMNS, ManifestRow, ResultsManifest};
 
 use super::paths::shortened;
 use super::place_of;
 use crate::run_results::RunResults;
 use crate::{GroupKey, ReportError};
 
+/// Column after those of a results directory.
+const CONFIGURATION: &str = "configuration";
+
 /// One row per run. A run that its results directory does not list gets one from its metadata.
 pub(super) fn manifest_csv(runs: &[&RunResults]) -> Result<String, ReportError> {
     let mut listed: BTreeMap<&Path, Vec<ManifestRow>> = BTreeMap::new();
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    let names = MANIFEST_COLUMNS.iter().map(|column| column.name).chain([CONFIGURATION]);
+    writer.write_record(names).map_err(unfit)?;
     for run in runs {
         let results = run.path.ancestors().nth(2).unwrap_or(&run.path);
         if !listed.contains_key(results) {
@@ -22,7 +27,8 @@ pub(super) fn manifest_csv(runs: &[&RunResults]) -> Result<String, ReportError> 
         let is_this = |row: &&ManifestRow| row.run_id == run.metadata.run_id && row.model_id == run.metadata.model_id;
         let row = listed[results].iter().find(is_this).cloned().unwrap_or_else(|| row_from_metadata(run));
         let (failure, _) = shortened(&row.failure);
-        writer.serialize(ManifestRow { failure, path: place_of(run), ..row }).map_err(unfit)?;
+        let row = ManifestRow { failure, path: place_of(run), ..row };
+        writer.serialize((row, GroupKey::of(run).configuration())).map_err(unfit)?;
     }
     let bytes = writer.into_inner().map_err(unfit)?;
     String::from_utf8(bytes).map_err(unfit)
@@ -69,8 +75,6 @@ fn row_from_metadata(run: &RunResults) -> ManifestRow {
 
 #[cfg(test)]
 mod tests {
-    use dwell_store::MANIFEST_COLUMNS;
-
     use super::*;
 
     #[test]
@@ -83,7 +87,9 @@ mod tests {
         let path = dir.path().join("m/r");
         let run = RunResults { path, metadata: serde_json::from_value(json).unwrap(), ..RunResults::default() };
         let text = manifest_csv(&[&run]).unwrap();
-        assert_eq!(text.lines().next().unwrap(), MANIFEST_COLUMNS.map(|column| column.name).join(","));
+        let names = MANIFEST_COLUMNS.map(|column| column.name).join(",");
+        assert_eq!(text.lines().next().unwrap(), format!("{names},configuration"));
+        assert!(text.trim_end().ends_with(&format!(",{}", GroupKey::of(&run).configuration())), "{text}");
         let row: ManifestRow = csv::Reader::from_reader(text.as_bytes()).deserialize().next().unwrap().unwrap();
         assert_eq!((row.context_length, row.path.as_str()), (Some(256), "data/m/r"));
         assert_eq!(row.failure, "opening \"m.gguf\" failed");

@@ -4,6 +4,7 @@ mod card;
 mod exporter;
 mod folder;
 mod hugging_face;
+mod identity;
 mod licence;
 mod losses;
 mod manifest;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
 use dwell_files::FileError;
-use dwell_store::{Manifest, RunDir, StoreError, check_name, verify, write_manifest};
+use dwell_store::{Manifest, RunDir, StoreError, check_name, hash_file, verify, write_manifest};
 use serde::Serialize;
 
 use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
@@ -27,6 +28,8 @@ use crate::{Exclusion, ReportError};
 
 pub use exporter::{EXPORTERS, Exporter};
 use folder::Folder;
+pub(crate) use identity::IDENTITY_COLUMNS;
+use identity::Identity;
 use licence::Licence;
 use origin::Origin;
 
@@ -39,7 +42,7 @@ pub struct ExportRequest {
     pub target: PathBuf,
     /// Where it is to be published.
     pub exporter: &'static dyn Exporter,
-    /// SPDX name of the licence; that of the experiment if none is given.
+    /// The licence as an SPDX expression; that of the experiments if none is given.
     pub licence: Option<String>,
     /// Title; the name of the experiment if none is given.
     pub title: Option<String>,
@@ -117,10 +120,14 @@ pub fn export(
     })
 }
 
-/// The run with a failure that can be told: in what is published, no folder of this machine is named.
+/// The run with metadata that can be told: in what is published, no folder of this machine is named. Its configuration is
+/// then the one that the published metadata gives.
 fn without_paths(run: &RunResults) -> RunResults {
     let mut run = run.clone();
     run.metadata.failure = run.metadata.failure.map(|text| paths::shortened(&text).0);
+    run.metadata.options.values_mut().for_each(|value| {
+        paths::shorten_paths(value);
+    });
     run
 }
 
@@ -198,8 +205,16 @@ fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> R
         return Err(ReportError::SameName { name: place, run: run.path.clone() });
     }
     let manifest = Manifest::read(&run.path)?;
+    let identity = Identity::of(run);
     for file in manifest.files.iter().filter(|file| request.with_raw || !file.path.starts_with("raw/")) {
-        folder.copy(&run.path.join(&file.path), &format!("{place}/{}", file.path))?;
+        let (from, to) = (run.path.join(&file.path), format!("{place}/{}", file.path));
+        // Tables lie beside the manifest; what is in a folder is copied as it is.
+        let is_table = !file.path.contains('/') && folder.copy_table(&from, &to, &identity, &request.tables)?;
+        if !is_table {
+            folder.copy(&from, &to)?;
+        } else if hash_file(&from)?.1 != file.sha256 {
+            return Err(damaged(format!("{} changed while it was copied", file.path)));
+        }
     }
     seal_copy(&manifest, &folder.path(&place)).and_then(|changed| match changed {
         Some(path) => Err(damaged(format!("{path} changed while it was copied"))),
@@ -208,11 +223,12 @@ fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> R
 }
 
 /// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files may
-/// differ: paths in them are shortened.
+/// differ, because paths in them are shortened, and so may tables, which have further columns.
 fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, ReportError> {
     let sealed = write_manifest(&RunDir::open(copy)?)?;
     let differs =
         |path: &str, sha256: &str| original.files.iter().any(|file| file.path == path && file.sha256 != sha256);
-    let changed = sealed.files.into_iter().filter(|file| !file.path.ends_with(".json"));
+    let is_table = |path: &str| !path.contains('/') && (path.ends_with(".parquet") || path.ends_with(".csv"));
+    let changed = sealed.files.into_iter().filter(|file| !file.path.ends_with(".json") && !is_table(&file.path));
     Ok(changed.into_iter().find(|file| differs(&file.path, &file.sha256)).map(|file| file.path))
 }

@@ -81,15 +81,23 @@ fn metadata(dataset: &Dataset<'_>) -> DepositMetadata {
             .map(|name| Creator { name: name.to_owned(), affiliation: affiliation.clone() })
             .collect(),
         access_right: "open",
-        license: dataset.licence.name.to_lowercase(),
+        license: dataset.licence.zenodo(),
         version: origin.version().to_owned(),
         keywords: ["large language models", "memory access trace", "KV cache", "managed-retention memory", "dwell"],
-        notes: paper.filter(|_| identifier.is_none()).map(str::to_owned),
+        notes: notes(paper.filter(|_| identifier.is_none()), dataset),
         related_identifiers: identifier
             .map(|identifier| RelatedIdentifier { identifier, relation: "isSupplementTo" })
             .into_iter()
             .collect(),
     }
+}
+
+/// What has no field of its own: a paper in words, a licence that Zenodo's list does not have.
+fn notes(paper: Option<&str>, dataset: &Dataset<'_>) -> Option<String> {
+    let licence = &dataset.licence;
+    let expression = (!licence.is_one_listed()).then(|| format!("Licence: {}", licence.name));
+    let notes: Vec<String> = paper.map(str::to_owned).into_iter().chain(expression).collect();
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
 /// A DOI or an address, as Zenodo takes it; none for a reference in words.

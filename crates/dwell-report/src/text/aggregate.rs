@@ -49,8 +49,8 @@ pub fn aggregate_text(aggregate: &Aggregate, metrics: &[Metric]) -> String {
         words(&aggregate.definitions),
         words(&aggregate.basis)
     ));
-    if aggregate.has_single_runs() {
-        text.push_str("a group of one run has no interval: nothing is known of its spread\n");
+    if aggregate.has_small_groups() {
+        text.push_str("a group of fewer than three runs has no interval: too little is known of its spread\n");
     }
     text
 }
@@ -131,12 +131,15 @@ fn run_figures(group: &Group) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
+/// `12.3 ± 0.4`, or with both ends where the interval is not the same to both sides: `0.951 (0.912 to 0.993)`.
 fn with_spread(column: &str, summary: &Summary) -> String {
     let mean = figure(column, summary.mean);
-    match summary.ci95_high {
-        Some(high) => format!("{mean} ± {}", figure(column, high - summary.mean)),
-        None => mean,
+    let Some((low, high)) = summary.ci95_low.zip(summary.ci95_high) else { return mean };
+    let (below, above) = (summary.mean - low, high - summary.mean);
+    if (above - below).abs() <= 1e-9 * summary.mean.abs() {
+        return format!("{mean} ± {}", figure(column, above));
     }
+    format!("{mean} ({} to {})", figure(column, low), figure(column, high))
 }
 
 /// A figure in the unit of its column.

@@ -54,8 +54,7 @@ fn column(comparison: &Comparison, group: &CompareGroup) -> Vec<String> {
         comparison.setup_of(group),
         group.run_ids.len().to_string(),
     ];
-    let figures =
-        FIGURES.iter().map(|figure| or_dash(group.figures.get(figure.name), |spread| cell(figure.unit, spread)));
+    let figures = FIGURES.iter().map(|figure| or_dash(group.figures.get(figure.name), |spread| cell(figure, spread)));
     keys.into_iter().chain(figures).chain([classes(&group.verdicts)]).collect()
 }
 
@@ -69,12 +68,12 @@ fn shortened(name: &str) -> String {
 }
 
 /// `12.3 ms`, of several runs with the smallest and largest: `12.3 ms (11.0–15.2)`.
-fn cell(unit: Unit, spread: &Spread) -> String {
-    let median = of_unit(unit, spread.median);
+fn cell(figure: &Figure, spread: &Spread) -> String {
+    let median = figure.text(spread.median);
     if spread.n < 2 || spread.min == spread.max {
         return median;
     }
-    format!("{median} ({}–{})", of_unit(unit, spread.min), of_unit(unit, spread.max))
+    format!("{median} ({}–{})", figure.text(spread.min), figure.text(spread.max))
 }
 
 /// `preallocated`, or `2 preallocated, 1 below_resolution` if runs disagree.
@@ -154,5 +153,8 @@ fn notes(comparison: &Comparison) -> String {
         text.push_str(&format!("; {}", exclusions_text(&comparison.excluded)));
     }
     text.push('\n');
+    for note in &comparison.notes {
+        text.push_str(&format!("{}\n", wrapped(&format!("note: {note}"), WIDTH_MAX - GAP).join("\n  ")));
+    }
     text
 }

@@ -14,16 +14,26 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// A conversation of one message.
-    pub(super) fn of_prompt(text: &str) -> Self {
+    /// A conversation of one message, which is this text where it is sent as such.
+    pub(super) fn of_prompt(message: &str, text: &str) -> Self {
         let mut conversation = Self::default();
-        conversation.add(Speaker::User, text);
+        conversation.add_prompt(message, text);
         conversation
     }
 
-    /// Goes on with what somebody says.
-    pub(super) fn add(&mut self, speaker: Speaker, text: &str) {
+    /// Goes on with a message of the user, which is this text where it is sent as such.
+    pub(super) fn add_prompt(&mut self, message: &str, text: &str) {
         self.text.push_str(text);
+        self.add_turn(Speaker::User, message);
+    }
+
+    /// Goes on with what the model said.
+    pub(super) fn add_answer(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.add_turn(Speaker::Model, text);
+    }
+
+    fn add_turn(&mut self, speaker: Speaker, text: &str) {
         match self.turns.last_mut().filter(|turn| turn.speaker == speaker) {
             Some(turn) => turn.text.push_str(text),
             None => self.turns.push(Turn { speaker, text: text.to_owned() }),
@@ -97,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_conversation_is_one_text_and_alternating_turns() {
-        let mut conversation = Conversation::of_prompt("Hi");
-        conversation.add(Speaker::User, " you");
-        conversation.add(Speaker::Model, "!");
-        conversation.add(Speaker::User, " Go on");
+        let mut conversation = Conversation::of_prompt("Hi", "Hi");
+        conversation.add_prompt(" you", " you");
+        conversation.add_answer("!");
+        conversation.add_prompt(" Go on", "[ Go on]");
         let (options, server) = (EngineOptions::new("m".into()), ServerOptions::default());
         let asked = conversation.ask(3, 7, &options, &server);
-        assert_eq!((asked.text, asked.sequence, asked.max_tokens), ("Hi you! Go on", 3, 7));
+        assert_eq!((asked.text, asked.sequence, asked.max_tokens), ("Hi you![ Go on]", 3, 7));
         let turns: Vec<(&str, &str)> = asked.turns.iter().map(|turn| (turn.speaker.role(), &*turn.text)).collect();
         assert_eq!(turns, [("user", "Hi you"), ("assistant", "!"), ("user", " Go on")]);
     }

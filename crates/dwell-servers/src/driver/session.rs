@@ -11,11 +11,11 @@ use dwell_events::Phase;
 use dwell_events::engine::{Action, EngineEvent, Job, StopReason};
 use dwell_events::server::{ReportedBuffer, StartKind, without_secrets};
 
-use super::Teller;
 use super::conversation::Conversation;
 use super::fill::fill;
 use super::requests::{Answer, Numbered, ask, ask_side_by_side, stop_reason};
-use crate::client::{Runtime, Speaker};
+use super::{FillTemplate, Teller};
+use crate::client::Runtime;
 use crate::{Interruption, ServerError};
 
 /// What a warm-up asks; no prompt begins so, and nothing of it is found again in a cache.
@@ -32,6 +32,7 @@ const INTERRUPTION_LOOKS: (u32, Duration) = (6, Duration::from_millis(50));
 pub(super) struct Session<'a> {
     job: &'a Job,
     runtime: Box<dyn Runtime>,
+    fill_template: FillTemplate,
     teller: Teller,
     interruption: Interruption,
     conversations: BTreeMap<i32, Conversation>,
@@ -62,10 +63,17 @@ enum Outcome {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(job: &'a Job, runtime: Box<dyn Runtime>, teller: Teller, interruption: Interruption) -> Self {
+    pub(super) fn new(
+        job: &'a Job,
+        runtime: Box<dyn Runtime>,
+        fill_template: FillTemplate,
+        teller: Teller,
+        interruption: Interruption,
+    ) -> Self {
         Self {
             job,
             runtime,
+            fill_template,
             teller,
             interruption,
             conversations: BTreeMap::new(),
@@ -134,26 +142,30 @@ impl<'a> Session<'a> {
             Some(wanted) => {
                 // A server can only count once it runs; a program of one request is counted with by itself.
                 if !self.runtime.is_loaded_for_each_request() {
-                    self.ensure_loaded(&Conversation::of_prompt(text), 0, 1)?;
+                    let conversation = Conversation::of_prompt(text, &wrapped(self.job, self.fill_template, text)?);
+                    self.ensure_loaded(&conversation, 0, 1)?;
                     self.begin(Phase::Setup);
                 }
                 self.filled(text, wanted)?
             }
             None => text.to_owned(),
         };
+        let prompt = wrapped(self.job, self.fill_template, &filled)?;
         for &sequence in sequences {
-            self.conversations.entry(sequence).or_default().add(Speaker::User, &filled);
+            self.conversations.entry(sequence).or_default().add_prompt(&filled, &prompt);
         }
         Ok(Outcome::Done)
     }
 
     /// The text, repeated and cut to as many tokens.
     fn filled(&mut self, text: &str, wanted: u32) -> Result<String, ServerError> {
-        let (options, server) = (&self.job.options, &self.job.server);
+        let (job, fill_template) = (self.job, self.fill_template);
+        let (options, server) = (&job.options, &job.server);
         let (runtime, interruption) = (&mut self.runtime, &self.interruption);
         let is_cheap = runtime.is_counting_cheap();
         fill(text, wanted, is_cheap, |cut| {
-            let conversation = Conversation::of_prompt(cut);
+            let prompt = wrapped(job, fill_template, cut)?;
+            let conversation = Conversation::of_prompt(cut, &prompt);
             if let Some(tokens) = runtime.count_tokens(&conversation.ask(0, 1, options, server))? {
                 return Ok(tokens);
             }
@@ -168,7 +180,8 @@ impl<'a> Session<'a> {
             if runtime.is_loaded_for_each_request() {
                 return Err(unsaid());
             }
-            let trial = Conversation::of_prompt(&format!("{TRIAL_PREFIX}{cut}"));
+            let unlike = |text: &str| format!("{TRIAL_PREFIX}{text}");
+            let trial = Conversation::of_prompt(&unlike(cut), &unlike(&prompt));
             let timings = runtime.generate(&trial.ask(0, 1, options, server), &mut |_| ControlFlow::Continue(()))?;
             timings.prompt_tokens.ok_or_else(unsaid)
         })
@@ -241,7 +254,7 @@ impl<'a> Session<'a> {
             // Servers can tell any number.
             *total = total.saturating_add(told);
         }
-        self.conversations.entry(answer.sequence).or_default().add(Speaker::Model, &answer.text);
+        self.conversations.entry(answer.sequence).or_default().add_answer(&answer.text);
         self.tell(EngineEvent::Stopped { sequence: answer.sequence, reason });
         reason
     }
@@ -314,7 +327,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         self.begin(Phase::Setup);
-        let conversation = Conversation::of_prompt(WARM_UP_TEXT);
+        let conversation = Conversation::of_prompt(WARM_UP_TEXT, WARM_UP_TEXT);
         let asked = conversation.ask(0, 1, &self.job.options, &self.job.server);
         self.runtime.generate(&asked, &mut |_| ControlFlow::Continue(())).map(drop)
     }
@@ -368,5 +381,13 @@ impl<'a> Session<'a> {
 
     fn tell(&self, event: EngineEvent) {
         self.teller.tell(event);
+    }
+}
+
+/// A prompt as the text that is sent: in the template that dwell fills, if the job has one.
+fn wrapped(job: &Job, fill_template: FillTemplate, text: &str) -> Result<String, ServerError> {
+    match &job.server.template {
+        Some(template) => fill_template(template, text).map_err(|reason| ServerError::Template { reason }),
+        None => Ok(text.to_owned()),
     }
 }

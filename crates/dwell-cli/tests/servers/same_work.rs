@@ -1,0 +1,110 @@
+//! Engines that are asked the same compute the same tokens: dwell fills the model's chat template itself.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::{Workplace, cached, dwell, llama_program, skip, text_of};
+use crate::lab::{answer, done, started};
+use crate::ollama;
+
+const MODEL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
+const ASKED: [&str; 4] = ["--prompt", "Why is the sky blue?", "--max-tokens", "6"];
+/// What goes on around the message in a chat: `<|im_start|>user\n…<|im_end|>\n<|im_start|>assistant\n`.
+const WORDS_AROUND: u64 = 8;
+
+/// The trained model, which has a chat template, or a note that the test cannot run here.
+fn model(test: &str) -> Option<PathBuf> {
+    let found = cached(MODEL);
+    if found.is_none() {
+        skip(test, "the default model is not in the cache (scripts/setup.sh test gets it)");
+    }
+    found
+}
+
+fn prompt_tokens(metadata: &Value) -> u64 {
+    metadata["generation"]["prompt_tokens"].as_u64().unwrap()
+}
+
+/// What the embedded engine makes of the question: its metadata and its answer.
+fn embedded(model: &Path, options: &[&str]) -> (Value, String) {
+    let place = Workplace::new();
+    let run = place.run(model, &[&ASKED[..], options].concat());
+    let generated = run.metadata()["generation"]["generated_tokens"].as_u64().unwrap() as usize;
+    let tokens: Vec<String> = crate::lab::tokens(&run).into_iter().map(|token| token.text).collect();
+    (run.metadata(), tokens[tokens.len() - generated..].concat())
+}
+
+#[test]
+fn llama_server_is_sent_what_the_embedded_engine_computes() {
+    let test = "llama_server_is_sent_what_the_embedded_engine_computes";
+    let Some((program, model)) = llama_program(test, "llama-server").zip(model(test)) else { return };
+    let (expected, text) = embedded(&model, &[]);
+    let plain = prompt_tokens(&embedded(&model, &["--chat-template", "off"]).0);
+    assert_eq!(prompt_tokens(&expected), plain + WORDS_AROUND);
+    let asked = |options: &[&str]| {
+        let place = Workplace::new();
+        let run =
+            done(&place, &model, started(&place, &model, "llama_server", &program, &[&ASKED[..], options].concat()));
+        (run.metadata(), answer(&run))
+    };
+    let (same, answered) = asked(&[]);
+    assert_eq!(prompt_tokens(&same), prompt_tokens(&expected), "the same tokens by default");
+    assert_eq!(answered, text, "and so the same answer");
+    assert_eq!((&same["options"]["chat_template"], &same["options"]["template_by"]), (&true.into(), &"dwell".into()));
+    let (own, _) = asked(&["--api", "chat"]);
+    assert!(prompt_tokens(&own) > prompt_tokens(&expected), "the server's own template has a system message");
+    assert_eq!(own["options"]["template_by"], "server");
+    let (raw, _) = asked(&["--api", "completion"]);
+    assert_eq!((prompt_tokens(&raw), &raw["options"]["chat_template"]), (plain, &false.into()));
+}
+
+#[test]
+fn llama_completion_is_sent_what_the_embedded_engine_computes() {
+    let test = "llama_completion_is_sent_what_the_embedded_engine_computes";
+    let Some((program, model)) = llama_program(test, "llama-completion").zip(model(test)) else { return };
+    let place = Workplace::new();
+    let run = done(&place, &model, started(&place, &model, "llama_cli", &program, &ASKED));
+    assert_eq!(prompt_tokens(&run.metadata()), prompt_tokens(&embedded(&model, &[]).0));
+}
+
+#[test]
+fn ollama_is_sent_what_the_embedded_engine_computes() {
+    let test = "ollama_is_sent_what_the_embedded_engine_computes";
+    let Some((program, model)) = ollama::program(test).zip(model(test)) else { return };
+    let place = Workplace::new();
+    let mut command = started(&place, &model, "ollama", &program, &ASKED);
+    command.env("HOME", place.path()).env("OLLAMA_NO_CLOUD", "1");
+    let run = done(&place, &model, command);
+    assert_eq!(prompt_tokens(&run.metadata()), prompt_tokens(&embedded(&model, &[]).0));
+    assert_eq!(run.metadata()["options"]["template_by"], "dwell");
+}
+
+#[test]
+fn a_comparison_says_where_a_server_had_its_own_template() {
+    let test = "a_comparison_says_where_a_server_had_its_own_template";
+    let Some((program, model)) = llama_program(test, "llama-server").zip(model(test)) else { return };
+    let place = Workplace::new();
+    let compared = |options: &[&str]| {
+        let place_of = |engine: &str| place.path().join(engine);
+        let mut command = dwell();
+        command.arg("run").arg("--model").arg(&model).arg("-o").arg(place_of("results")).args(ASKED).args(options);
+        command.args(["--threads", "1", "--context-length", "256", "--baseline-secs", "0"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text_of(&output));
+        dwell().arg("compare").arg(place_of("results")).output().unwrap()
+    };
+    let program = program.to_str().unwrap();
+    compared(&["--run-id", "a"]);
+    let output = compared(&["--run-id", "b", "--engine", "llama_server", "--program", program]);
+    let said = text_of(&output);
+    assert!(said.contains("prompt tokens") && !said.contains("prompts differ in length"), "{said}");
+    let output = compared(&["--run-id", "c", "--engine", "llama_server", "--program", program, "--api", "chat"]);
+    let said = text_of(&output);
+    assert!(said.contains("note: prompts differ in length at context 256"), "{said}");
+    // Of the embedded engine too, llama.cpp says what it allocates to compute in.
+    let compute = said.lines().find(|line| line.starts_with("  compute")).unwrap();
+    assert!(!compute.contains('–'), "{said}");
+    let rest = said.lines().find(|line| line.starts_with("  unaccounted")).unwrap();
+    assert!(!rest.contains('−'), "{said}");
+}
