@@ -39,6 +39,7 @@ class Entry(TypedDict):
     stored_bytes: int
     max_error: float | None
     mse: float | None
+    min_cosine: float | None
 
 class Resumed(TypedDict):
     packets: int

@@ -91,7 +91,7 @@ class Tensor:
 
     @property
     def bound(self) -> float | None:
-        """What a lossy codec promised for this tensor."""
+        """What a lossy codec promised for this tensor; the largest of its vectors' bounds where each has its own."""
         return self._values["bound"]
 
     @property
@@ -104,12 +104,17 @@ class Tensor:
         """The mean of the squared errors, measured when it was stored with loss."""
         return self._values["mse"]
 
+    @property
+    def min_cosine(self) -> float | None:
+        """The smallest cosine between a vector (one row of the last dimension) and what was stored of it with loss."""
+        return self._values["min_cosine"]
+
     def to_bytes(self) -> bytearray:
         """The elements, little-endian, in row order."""
         return self._file.elements(self._index)
 
     def to_torch(self) -> torch.Tensor:
-        """The tensor with its own type, bit by bit as it was captured unless the codec is lossy."""
+        """The tensor with its own type, bit for bit as it was captured unless the codec is lossy."""
         import torch
 
         dtype = getattr(torch, self.dtype, None)
@@ -229,6 +234,20 @@ class TensorFile(Sequence[Tensor]):
         """What `dwell tensors stats` tells, by name: packets, bytes, codecs, errors. `""` is all tensors together."""
         told = json.loads(self._file.stats_json())
         return {figures["name"]: figures for figures in [told["total"], *told["names"]]}
+
+    @property
+    def codec_loss(self) -> dict[str, Any] | None:
+        """What lossy codecs lost: the codecs, the largest error, the worst vector's cosine, and in which tensors.
+
+        `None` if every tensor comes back bit for bit.
+        """
+        loss: dict[str, Any] | None = json.loads(self._file.stats_json())["codec_loss"]
+        if loss is None:
+            return None
+        for figure in ("max_error", "min_cosine"):
+            worst = loss[figure]
+            loss[figure] = worst and (worst["value"], worst["name"], worst["step"])
+        return loss
 
     def to_safetensors(self, path: str | PathLike[str]) -> int:
         """Writes all tensors to a safetensors file, under `name/step`; returns how many there are."""

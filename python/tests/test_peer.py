@@ -105,7 +105,7 @@ def test_presets_and_builders() -> None:
         "none",
         "float",
         "float",
-        "bounded:range:1e-3",
+        "bounded:nmse:1e-3",
         "float",
         "float",
     ]

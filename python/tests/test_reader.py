@@ -93,13 +93,36 @@ def test_a_bound_holds_and_is_told(path: Path) -> None:
     model = models.llama()
     with torch.no_grad():
         seen = models.plain_outputs(model, lambda: model(models.ids(length=40)))
-        with dwell.capture_activations(model, path, preset="max_compression"):
+        with dwell.capture_activations(model, path, preset="max_compression") as capture:
             model(models.ids(length=40))
-    for tensor in dwell.open(path).select("model.layers.*"):
-        expected = seen[tensor.name]
-        limit = 1e-3 * float(expected.max() - expected.min())
-        assert float((tensor.to_torch() - expected).abs().max()) <= limit
-        assert tensor.codec == "bounded:range:1e-3" and tensor.max_error is not None and tensor.max_error <= limit
+    stream = dwell.open(path)
+    cosines: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    for tensor in stream:
+        expected, found = seen[tensor.name].double(), tensor.to_torch().double()
+        cosine = torch.nn.functional.cosine_similarity(expected, found, dim=-1)
+        cosines[tensor.name], errors[tensor.name] = float(cosine.min()), float((expected - found).abs().max())
+        assert tensor.codec == "bounded:nmse:1e-3"
+        assert tensor.min_cosine == pytest.approx(cosines[tensor.name], abs=1e-7) and tensor.min_cosine > 0.9994
+        assert tensor.max_error == pytest.approx(errors[tensor.name])
+    assert capture.summary is not None
+    loss = capture.summary["codec_loss"]
+    assert loss == stream.codec_loss
+    assert loss["codecs"] == ["bounded:nmse:1e-3"] and loss["packets"] == len(stream)
+    worst = min(cosines, key=lambda name: cosines[name])
+    assert loss["min_cosine"] == (pytest.approx(cosines[worst], abs=1e-7), worst, 0)
+    worst = max(errors, key=lambda name: errors[name])
+    assert loss["max_error"] == (pytest.approx(errors[worst]), worst, 0)
+    stored = sum(tensor.stored_bytes for tensor in stream)
+    assert capture.summary["ratio"] == sum(tensor.raw_bytes for tensor in stream) / stored > 3
+
+
+def test_a_capture_without_loss_says_so(path: Path) -> None:
+    model = models.llama()
+    with torch.no_grad(), dwell.capture_activations(model, path) as capture:
+        model(models.ids())
+    assert capture.summary is not None and capture.summary["codec_loss"] is None
+    assert dwell.open(path).codec_loss is None
 
 
 def test_a_cut_stream_is_read_up_to_its_last_whole_batch(path: Path) -> None:

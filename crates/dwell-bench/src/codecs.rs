@@ -25,6 +25,10 @@ const LEAST_RATIOS: [(DType, &str, f64); 3] =
 /// Least part of the limit that `float` must reach on halves, whose mantissas leave no room for a ratio of 1.45.
 const LEAST_PART_OF_LIMIT: f64 = 0.97;
 
+/// Least cosine of any vector, and least median in any tensor, with the lossy codecs.
+const LEAST_COSINE: f64 = 0.99;
+const LEAST_MEDIAN_COSINE: f64 = 0.999;
+
 /// Least speed of encoding with `float`.
 const LEAST_GB_PER_S: f64 = 1.0;
 
@@ -43,10 +47,10 @@ struct Sum {
     payload_bytes: f64,
     encode_s: f64,
     decode_s: f64,
-    /// The largest error of a tensor as part of its range.
-    worst_error: f64,
-    /// The largest mean squared error of a tensor as part of its variance.
-    worst_mse: f64,
+    /// What the cosine of the worst vector, one row of the last dimension, lacks of 1.
+    worst_turn: f64,
+    /// The same of the median vector in the worst tensor.
+    worst_median_turn: f64,
 }
 
 /// Sums by type, kind of tensor, codec.
@@ -124,20 +128,25 @@ fn measure_one(tensor: &Tensor, codec: &str) -> anyhow::Result<Sum> {
         decode_s = decode_s.min(thread_s() - between_s);
     }
     ensure!(!codec.is_lossless() || back == tensor.raw, "{codec} changed {}", tensor.kind);
-    let (worst_error, worst_mse) = errors(tensor, &back);
+    let (worst_turn, worst_median_turn) = turns(tensor, &back);
     let (raw_bytes, payload_bytes) = (tensor.raw.len() as f64, payload.len() as f64);
-    Ok(Sum { raw_bytes, payload_bytes, encode_s, decode_s, worst_error, worst_mse })
+    Ok(Sum { raw_bytes, payload_bytes, encode_s, decode_s, worst_turn, worst_median_turn })
 }
 
-/// The largest error as part of the range and the mean squared error as part of the variance, from the elements alone.
-fn errors(tensor: &Tensor, back: &[u8]) -> (f64, f64) {
+/// What the cosines between vectors and what became of them lack of 1: the most and the median, from the elements alone.
+fn turns(tensor: &Tensor, back: &[u8]) -> (f64, f64) {
     let (before, after) = (values(tensor.dtype, &tensor.raw), values(tensor.dtype, back));
-    let count = before.len() as f64;
-    let mean = before.iter().sum::<f64>() / count;
-    let variance = before.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    let range = before.iter().copied().fold(f64::MIN, f64::max) - before.iter().copied().fold(f64::MAX, f64::min);
-    let errors = || before.iter().zip(&after).map(|(before, after)| (before - after).abs());
-    (errors().fold(0.0, f64::max) / range, errors().map(|error| error * error).sum::<f64>() / count / variance)
+    let vectors = before.chunks(tensor.row_len.max(1)).zip(after.chunks(tensor.row_len.max(1)));
+    let mut turns: Vec<f64> = vectors.map(|(before, after)| 1.0 - cosine(before, after)).collect();
+    turns.sort_by(f64::total_cmp);
+    (turns.last().copied().unwrap_or(0.0), turns.get(turns.len() / 2).copied().unwrap_or(0.0))
+}
+
+/// 1 for vectors of zeros that stayed so.
+fn cosine(one: &[f64], other: &[f64]) -> f64 {
+    let dot = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
+    let norms = dot(one, one) * dot(other, other);
+    if norms > 0.0 { (dot(one, other) / norms.sqrt()).min(1.0) } else { f64::from(u8::from(one == other)) }
 }
 
 fn values(dtype: DType, raw: &[u8]) -> Vec<f64> {
@@ -155,8 +164,8 @@ impl Sum {
         self.payload_bytes += other.payload_bytes;
         self.encode_s += other.encode_s;
         self.decode_s += other.decode_s;
-        self.worst_error = self.worst_error.max(other.worst_error);
-        self.worst_mse = self.worst_mse.max(other.worst_mse);
+        self.worst_turn = self.worst_turn.max(other.worst_turn);
+        self.worst_median_turn = self.worst_median_turn.max(other.worst_median_turn);
     }
 
     fn ratio(&self) -> f64 {
@@ -178,28 +187,28 @@ fn keep(sums: &Sums, report: &mut Report) -> anyhow::Result<()> {
         report.raw("codecs", 0, &mode, "ratio", sum.ratio())?;
         report.raw("codecs", 0, &mode, "encode_gb_per_s", sum.encode_gb_per_s())?;
         report.raw("codecs", 0, &mode, "decode_gb_per_s", sum.decode_gb_per_s())?;
-        report.raw("codecs", 0, &mode, "max_error_of_range", sum.worst_error)?;
-        report.raw("codecs", 0, &mode, "mse_of_variance", sum.worst_mse)?;
+        report.raw("codecs", 0, &mode, "worst_cosine", 1.0 - sum.worst_turn)?;
+        report.raw("codecs", 0, &mode, "worst_median_cosine", 1.0 - sum.worst_median_turn)?;
     }
     Ok(())
 }
 
 fn speeds(sums: &Sums) -> String {
-    let mut text = "## Codecs on activations\n\nOne thread, all tensors together. Errors are the worst of any tensor, measured on what was decoded: the \
-         largest as part of the tensor's range, the mean squared one as part of its variance.\n\n\
-         | type | codec | ratio | encode GB/s | decode GB/s | max error / range | MSE / variance |\n\
+    let mut text = "## Codecs on activations\n\nOne thread, all tensors together. Cosines are between a vector, one row of the last dimension, and \
+         what was decoded of it: the worst of all vectors, and the median vector of the worst tensor.\n\n\
+         | type | codec | ratio | encode GB/s | decode GB/s | worst vector | median, worst tensor |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for dtype in types(sums) {
         for codec in CODECS {
             let Some(sum) = sums.get(&(dtype, ALL_KINDS.to_owned(), codec)) else { continue };
             text.push_str(&format!(
-                "| {dtype} | {codec} | {:.2} | {:.2} | {:.2} | {:.1e} | {:.1e} |\n",
+                "| {dtype} | {codec} | {:.2} | {:.2} | {:.2} | {:.5} | {:.5} |\n",
                 sum.ratio(),
                 sum.encode_gb_per_s(),
                 sum.decode_gb_per_s(),
-                sum.worst_error,
-                sum.worst_mse,
+                1.0 - sum.worst_turn,
+                1.0 - sum.worst_median_turn,
             ));
         }
     }
@@ -234,6 +243,14 @@ fn check(sums: &Sums, limits_of: &BTreeMap<(DType, String), Limits>, report: &mu
     for (dtype, codec, least) in LEAST_RATIOS {
         if let Some(sum) = of(dtype, codec).filter(|sum| sum.ratio() < least) {
             report.missed_bar(format!("{codec} makes {dtype} smaller by {:.2} instead of {least}", sum.ratio()));
+        }
+    }
+    for ((dtype, _, codec), sum) in sums.iter().filter(|((_, kind, _), _)| kind == ALL_KINDS) {
+        let (worst, median) = (1.0 - sum.worst_turn, 1.0 - sum.worst_median_turn);
+        if worst < LEAST_COSINE || median < LEAST_MEDIAN_COSINE {
+            report.missed_bar(format!(
+                "{codec} leaves a vector of {dtype} at a cosine of {worst:.5}, median {median:.5}"
+            ));
         }
     }
     if let (Some(sum), Some(limits)) = (of(DType::F16, "float"), limits_of.get(&(DType::F16, ALL_KINDS.to_owned())))

@@ -19,20 +19,21 @@ pub enum Codec {
     },
     /// Lossless for floats: exponents apart from mantissas, each part coded by its own statistics.
     Float,
-    /// Lossy within a bound that is checked on every tensor; what cannot be held to it is kept exactly.
+    /// Lossy within a bound that is checked while encoding; what cannot be held to it is kept exactly.
     Bounded(Bound),
 }
 
-/// What a lossy codec promises about one tensor. NaN and infinities come back as they were.
+/// What a lossy codec promises. A vector is one row of a tensor's last dimension. NaN, infinities and, under a bound
+/// that is a part of something, the outliers of a vector come back as they were.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// No value is further off than this.
     Absolute(f64),
-    /// No value is further off than this part of the range, largest minus smallest finite value.
+    /// No value is further off than this part of its vector's range, largest minus smallest value.
     Range(f64),
-    /// The mean of the squared errors is at most this.
+    /// The mean of a tensor's squared errors is at most this.
     Mse(f64),
-    /// The mean of the squared errors is at most this part of the variance.
+    /// The mean of a vector's squared errors is at most this part of its variance.
     RelativeMse(f64),
 }
 
@@ -42,7 +43,7 @@ impl Codec {
     /// The levels that `zstd` takes.
     pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
 
-    /// Whether every tensor comes back bit by bit.
+    /// Whether every tensor comes back bit for bit.
     pub fn is_lossless(self) -> bool {
         !matches!(self, Self::Bounded(_))
     }

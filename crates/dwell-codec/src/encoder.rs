@@ -10,17 +10,22 @@ use crate::float::{self, FloatScratch};
 pub struct Encoded {
     /// The codec that was used: the one asked for, or one that the tensor needed instead.
     pub codec: Codec,
-    /// The bound in force for this tensor, as an absolute error or mean squared error; lossy only.
+    /// The bound in force for this tensor, as an absolute error or mean squared error; the largest of any vector where
+    /// each has its own. Lossy only.
     pub bound: Option<f64>,
     /// The largest error that a decoder will see; lossy only.
     pub max_error: Option<f64>,
     /// The mean of the squared errors that a decoder will see; lossy only.
     pub mse: Option<f64>,
+    /// The smallest cosine between a vector, one row of the last dimension, and what a decoder will give for it; lossy
+    /// only. Values that are not finite are left out.
+    pub min_cosine: Option<f64>,
 }
 
 impl Encoded {
-    pub(crate) fn lossless(codec: Codec) -> Self {
-        Self { codec, bound: None, max_error: None, mse: None }
+    /// Elements that come back bit for bit.
+    pub fn lossless(codec: Codec) -> Self {
+        Self { codec, bound: None, max_error: None, mse: None, min_cosine: None }
     }
 }
 
@@ -44,7 +49,8 @@ impl Encoder {
     /// would need more than the elements themselves, gives way: `bounded` to `float`, `float` to `zstd:1` where the
     /// elements are no floats, and all of them to `none`.
     ///
-    /// `row_len` is the length of the last dimension, 1 for a single number: elements that far apart are of one channel.
+    /// `row_len` is the length of the last dimension, 1 for a single number: elements that far apart are of one channel, and
+    /// that many in a row are one vector.
     pub fn encode(&mut self, codec: Codec, dtype: DType, row_len: usize, raw: &[u8], out: &mut Vec<u8>) -> Encoded {
         let start = out.len();
         let encoded = match codec {
@@ -52,7 +58,7 @@ impl Encoder {
             Codec::Lz4 => lz4(raw, out),
             Codec::Zstd { level } => self.zstd(level, raw, out),
             Codec::Float => self.float(dtype, row_len, raw, out),
-            Codec::Bounded(bound) => self.bounded(bound, dtype, raw, out).or_else(|| {
+            Codec::Bounded(bound) => self.bounded(bound, dtype, row_len, raw, out).or_else(|| {
                 out.truncate(start);
                 self.float(dtype, row_len, raw, out)
             }),
@@ -80,16 +86,24 @@ impl Encoder {
         Some(Encoded::lossless(Codec::Zstd { level }))
     }
 
-    fn bounded(&mut self, bound: Bound, dtype: DType, raw: &[u8], out: &mut Vec<u8>) -> Option<Encoded> {
+    fn bounded(
+        &mut self,
+        bound: Bound,
+        dtype: DType,
+        row_len: usize,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Encoded> {
         if !raw.len().is_multiple_of(dtype.size_bytes()) {
             return None;
         }
-        let lossy = bounded::encode(bound, dtype, raw, &mut self.bounded, out)?;
+        let lossy = bounded::encode(bound, dtype, row_len, raw, &mut self.bounded, out)?;
         Some(Encoded {
             codec: Codec::Bounded(bound),
             bound: Some(lossy.bound),
             max_error: Some(lossy.max_error),
             mse: Some(lossy.mse),
+            min_cosine: Some(lossy.min_cosine),
         })
     }
 

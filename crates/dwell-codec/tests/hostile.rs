@@ -44,9 +44,10 @@ fn noise_is_refused_or_decoded() {
         let dtype = FLOATS[random.below(FLOATS.len())];
         let length = random.below(300);
         let mut payload = random.bytes(length);
-        // A right version and a kind of plane, so that some get further.
-        if let Some(head) = payload.get_mut(..2).filter(|_| round % 2 == 0) {
-            head.copy_from_slice(&[1, (round / 12 % 18) as u8]);
+        // A right version, a kind of plane and a length of vectors, so that some get further.
+        if let Some(head) = payload.get_mut(..18).filter(|_| round % 2 == 0) {
+            head[..2].copy_from_slice(&[1 + (round / 6 % 2) as u8, (round / 12 % 18) as u8]);
+            head[14..].copy_from_slice(&(round as u32 % 1000).to_le_bytes());
         }
         let mut out = vec![0; random.below(2000)];
         decode(codec, dtype, &payload, &mut out);

@@ -32,6 +32,7 @@ struct EntryValues<'a> {
     stored_bytes: u64,
     max_error: Option<f64>,
     mse: Option<f64>,
+    min_cosine: Option<f64>,
 }
 
 /// A token as (token_index, token_id, token_text, packet, timestamp_ns).
@@ -150,6 +151,7 @@ impl File {
             stored_bytes: entry.payload_bytes,
             max_error: encoded.max_error,
             mse: encoded.mse,
+            min_cosine: encoded.min_cosine,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use dwell_clock::monotonic_ns;
 use dwell_tensors::{
-    DType, Handover, Pressure, StreamError, StreamProgress, StreamSummary, TensorHead, TensorStream, TensorsError,
+    CodecLoss, DType, Handover, Pressure, StreamError, StreamProgress, StreamSummary, TensorHead, TensorStream,
+    TensorsError, WorstTensor,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -185,6 +186,9 @@ impl Stream {
         let values = progress_values(py, &summary.progress)?;
         values.set_item("duration_s", summary.duration.as_secs_f64())?;
         values.set_item("used_direct_io", summary.used_direct_io)?;
+        values.set_item("stored_bytes", summary.stored.stored_bytes)?;
+        values.set_item("ratio", summary.stored.ratio())?;
+        values.set_item("codec_loss", summary.stored.codec_loss.map(|loss| loss_values(py, loss)).transpose()?)?;
         Ok(values)
     }
 
@@ -241,6 +245,17 @@ fn named(mut error: TensorsError, tensor: &str) -> TensorsError {
         *name = tensor.to_owned();
     }
     error
+}
+
+/// What lossy codecs lost; the worst figures as (value, name, step).
+fn loss_values(py: Python<'_>, loss: CodecLoss) -> PyResult<Bound<'_, PyDict>> {
+    let worst = |worst: Option<WorstTensor>| worst.map(|it| (it.value, it.name, it.step));
+    let values = PyDict::new(py);
+    values.set_item("codecs", loss.codecs)?;
+    values.set_item("packets", loss.packets)?;
+    values.set_item("max_error", worst(loss.max_error))?;
+    values.set_item("min_cosine", worst(loss.min_cosine))?;
+    Ok(values)
 }
 
 fn progress_values<'py>(py: Python<'py>, progress: &StreamProgress) -> PyResult<Bound<'py, PyDict>> {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
 use dwell_report::text::{
-    StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text, verify_text,
-    verify_tree_text,
+    CaptureOutcome, CaptureSummary, ConvertedStream, StreamInfo, tensors_diff_text, tensors_recovered_text,
+    tensors_stats_text, tensors_verify_text, verify_text, verify_tree_text,
 };
 use dwell_store::{ManifestRow, ResultsManifest, RunDir, RunState, verify, verify_tree, write_manifest};
 use dwell_tensors::{DType, StreamOptions, TensorFile, TensorHead, TensorStream, diff, recover, stats};
@@ -142,6 +142,61 @@ fn a_finished_stream_is_described_counted_and_found_sound() {
     let text = tensors_verify_text(&verified);
     assert!(verified.is_sound() && text.starts_with("6 of 6 tensors are whole, "), "{text}");
     assert!(text.ends_with(" 0 dropped, finished\n"), "{text}");
+}
+
+#[test]
+fn a_lossy_stream_says_what_was_lost_and_where() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("lossy.tensors");
+    let codec = "bounded:abs:0.25".parse().unwrap();
+    let stream = TensorStream::create(&path, StreamOptions { codec, ..StreamOptions::default() }).unwrap();
+    for (step, scale) in [1.0_f32, 0.01].into_iter().enumerate() {
+        let values = (0..4096).map(|number| (number as f32 * 0.7).sin() * scale);
+        let floats: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        stream.submit(head("l_out-0", step as u64, DType::F32, &[16, 256]), &floats).unwrap();
+    }
+    let summary = stream.finish().unwrap();
+    let file = TensorFile::open(&path).unwrap();
+    assert_eq!(summary.stored, file.stored());
+    let figures = stats(&file);
+    let loss = figures.codec_loss.as_ref().unwrap();
+    // Everything below a half of 0.5 becomes 0: nothing is left of the vectors of the second step.
+    let min_cosine = loss.min_cosine.as_ref().unwrap();
+    assert_eq!(
+        (min_cosine.value, min_cosine.name.as_str(), min_cosine.step, min_cosine.packet),
+        (0.0, "l_out-0", 1, 1)
+    );
+    let max_error = loss.max_error.as_ref().unwrap();
+    assert!(max_error.step == 0 && max_error.value <= 0.25 && max_error.value > 0.24, "{max_error:?}");
+    let said = format!(
+        "bounded:abs:2.5e-1: {}× smaller; largest error {:.2e} in l_out-0 of step 0; worst vector's cosine 0.00000 in \
+         l_out-0 of step 1\n",
+        dwell_report::text::ratio(summary.stored.ratio().unwrap()),
+        max_error.value,
+    );
+    assert!(StreamInfo::new(&file, &figures).text().contains(&format!("\nloss       {said}")));
+    let text = tensors_stats_text(&figures);
+    assert!(text.ends_with(&format!("\nlossy: {said}")) && text.contains("0.00000"), "{text}");
+    let converted = ConvertedStream::whole(&path, 2).stored_as(file.stored());
+    assert_eq!(converted.text(), format!("2 tensors\nlossy: {said}{}\n", path.display()));
+    assert_eq!(serde_json::to_value(&figures).unwrap()["codec_loss"]["min_cosine"]["step"], 1);
+
+    let counts = dwell_capture::CaptureCounts::default();
+    let outcome = CaptureOutcome {
+        tensors: &[("l_out-0".to_owned(), None)],
+        counts: &counts,
+        resumed_packets: 0,
+        duration_ns: 1,
+        is_finished: true,
+        is_interrupted: false,
+        generation: None,
+        has_last_position_only: false,
+    };
+    let text = CaptureSummary::new(&outcome, &file).text();
+    assert!(text.contains(&format!("\nlost      no packets; precision, by the codec\nprecision {said}")), "{text}");
+    let lossless = TensorFile::open(&self::stream(place.path(), "gen.tensors", 1.0)).unwrap();
+    let text = CaptureSummary::new(&outcome, &lossless).text();
+    assert!(text.contains("\nlost      nothing\n") && !text.contains("precision"), "{text}");
 }
 
 #[test]

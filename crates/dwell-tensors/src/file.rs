@@ -9,10 +9,10 @@ use dwell_codec::{Decoder, Encoded};
 use dwell_files::arrow_framing::CONTINUATION;
 
 use crate::container::{
-    BatchSpan, CONTAINER_VERSION, DroppedRow, Index, PacketEntry, ScanEnd, VERSION_KEY, read_at, read_footer,
-    read_schema, scan,
+    BatchSpan, CONTAINER_VERSIONS, ContainerVersion, DroppedRow, Index, PacketEntry, ScanEnd, VERSION_KEY, read_at,
+    read_footer, read_schema, scan,
 };
-use crate::{TensorHead, TensorsError, TokenMark};
+use crate::{Stored, TensorHead, TensorsError, TokenMark};
 
 const OPENING: &str = "opening a tensor stream";
 const READING: &str = "reading a tensor stream";
@@ -50,6 +50,7 @@ pub struct TensorFile {
     file: File,
     path: PathBuf,
     metadata: BTreeMap<String, String>,
+    version: ContainerVersion,
     file_bytes: u64,
     /// Length of the schema message.
     head_bytes: u64,
@@ -91,15 +92,16 @@ impl TensorFile {
         let file = open_regular(path)?;
         let about = file.metadata().map_err(unopened)?;
         let head = read_schema(about.len(), |length| read_at(&file, 0, length)).map_err(strange)?;
-        let version = head.metadata.get(VERSION_KEY).cloned().unwrap_or_default();
-        if version != CONTAINER_VERSION {
+        let Some(version) = ContainerVersion::of(&head.metadata) else {
+            let found = head.metadata.get(VERSION_KEY).cloned().unwrap_or_default();
             let path = path.to_path_buf();
-            return Err(TensorsError::OtherVersion { found: version, supported: CONTAINER_VERSION, path });
-        }
+            return Err(TensorsError::OtherVersion { found, supported: CONTAINER_VERSIONS, path });
+        };
         Ok(Self {
             file,
             path: path.to_path_buf(),
             metadata: head.metadata,
+            version,
             file_bytes: about.len(),
             head_bytes: head.bytes,
             index: Index::default(),
@@ -111,7 +113,7 @@ impl TensorFile {
 
     /// Takes what the batches say for the index.
     fn scan(&mut self) -> Result<(), TensorsError> {
-        let found = scan(&self.file, self.head_bytes, self.file_bytes);
+        let found = scan(&self.file, self.head_bytes, self.file_bytes, self.version);
         let found = found.map_err(|error| TensorsError::from_io(OPENING, &self.path, error))?;
         self.index = found.index.into_index();
         self.is_marked = found.end == ScanEnd::Marked;
@@ -127,6 +129,11 @@ impl TensorFile {
     /// Whether the end-of-stream marker follows the last batch, so that other programs read it without complaint.
     pub(crate) fn is_marked(&self) -> bool {
         self.is_marked
+    }
+
+    /// Which columns its batches have.
+    pub(crate) fn version(&self) -> ContainerVersion {
+        self.version
     }
 
     /// Where the first batch begins.
@@ -228,6 +235,11 @@ impl TensorFile {
     /// How a packet of this file is stored.
     pub fn encoded(&self, entry: &PacketEntry) -> Encoded {
         self.index.encoded(entry)
+    }
+
+    /// What codecs made of all tensors, and what they lost.
+    pub fn stored(&self) -> Stored {
+        Stored::of(&self.index)
     }
 
     /// Places of the tensors of this name, of one step or of all, in the order of the file.

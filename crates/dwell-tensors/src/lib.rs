@@ -17,6 +17,7 @@ mod options;
 mod recover;
 mod safetensors;
 mod stats;
+mod stored;
 mod stream;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
@@ -34,5 +35,6 @@ pub use options::{DirectIo, Pressure, StreamOptions};
 pub use recover::{Recovered, recover};
 pub use safetensors::export_safetensors;
 pub use stats::{NameStats, StreamStats, stats};
+pub use stored::{CodecLoss, Stored, WorstTensor};
 pub use stream::{Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream};
 pub use verify::{Problem, VerifyReport, verify};

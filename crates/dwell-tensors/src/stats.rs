@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::TensorFile;
+use crate::{CodecLoss, Stored, TensorFile};
 
 /// Figures of the tensors of one name, or of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -27,6 +27,9 @@ pub struct NameStats {
     pub max_error: Option<f64>,
     /// Mean of the squared errors of all elements; `None` if every tensor is stored exactly.
     pub mse: Option<f64>,
+    /// Smallest cosine between a vector, one row of a tensor's last dimension, and what is stored of it; `None` if every
+    /// tensor is stored exactly, or was stored by a version that did not measure it.
+    pub min_cosine: Option<f64>,
     /// The first forward pass.
     pub min_step: Option<u64>,
     /// The last forward pass.
@@ -51,6 +54,8 @@ pub struct StreamStats {
     pub total: NameStats,
     /// Those of each name, in the order in which the names first came.
     pub names: Vec<NameStats>,
+    /// What lossy codecs lost, and where most; `None` if every tensor is stored exactly.
+    pub codec_loss: Option<CodecLoss>,
 }
 
 /// The figures of a stream. Elements are not read: errors are those measured when they were encoded.
@@ -70,7 +75,8 @@ pub fn stats(file: &TensorFile) -> StreamStats {
             let elements = entry.raw_bytes as f64 / entry.dtype.size_bytes() as f64;
             stats.elements += elements;
             stats.squared_errors += encoded.mse.map_or(0.0, |mse| mse * elements);
-            stats.max_error = larger(stats.max_error, encoded.max_error);
+            stats.max_error = joined(stats.max_error, encoded.max_error, f64::max);
+            stats.min_cosine = joined(stats.min_cosine, encoded.min_cosine, f64::min);
             // Sets are looked up before they are added to, because most texts are there already.
             if !stats.codecs.contains(&codec) {
                 stats.codecs.insert(codec.clone());
@@ -89,12 +95,12 @@ pub fn stats(file: &TensorFile) -> StreamStats {
         let has_errors = stats.max_error.is_some() && stats.elements > 0.0;
         stats.mse = has_errors.then(|| stats.squared_errors / stats.elements);
     }
-    StreamStats { total, names }
+    StreamStats { total, names, codec_loss: Stored::of(file.index()).codec_loss }
 }
 
-fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+fn joined(one: Option<f64>, other: Option<f64>, join: fn(f64, f64) -> f64) -> Option<f64> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(one.max(other)),
+        (Some(one), Some(other)) => Some(join(one, other)),
         (one, other) => one.or(other),
     }
 }
@@ -105,11 +111,12 @@ mod tests {
     use dwell_codec::{Bound, Codec, DType};
 
     use super::*;
+    use crate::WorstTensor;
     use crate::container::Row;
     use crate::testing::{at, dropped, stream_bytes, tensor};
 
     #[test]
-    fn errors_are_weighted_by_elements() {
+    fn errors_are_weighted_by_elements_and_the_worst_tensor_is_named() {
         let mut batch = vec![
             tensor(0, "a", Codec::None, DType::F32, &[2], &[0; 8]),
             tensor(1, "a", Codec::None, DType::F32, &[6], &[0; 24]),
@@ -120,13 +127,19 @@ mod tests {
             let Row::Tensor { encoded, .. } = row else { panic!() };
             encoded.codec = Codec::Bounded(Bound::Absolute(0.5));
             (encoded.max_error, encoded.mse) = (Some(max_error), Some(mse));
+            encoded.min_cosine = Some(1.0 - max_error);
         }
         let dir = tempfile::tempdir().unwrap();
         let file = TensorFile::open(&at(&dir, &stream_bytes(&[batch]).0)).unwrap();
-        let StreamStats { total, names } = stats(&file);
+        let StreamStats { total, names, codec_loss } = stats(&file);
         assert_eq!((names[0].max_error, names[0].mse), (Some(0.5), Some(0.01)));
         assert_eq!((names[1].max_error, names[1].mse, names[1].dropped_packets), (None, None, 3));
         assert_eq!((total.packets, total.raw_bytes, total.dropped_packets), (3, 36, 3));
         assert_eq!(total.codecs.len(), 2);
+        assert_eq!((names[0].min_cosine, names[1].min_cosine, total.min_cosine), (Some(0.5), None, Some(0.5)));
+        let loss = codec_loss.unwrap();
+        assert_eq!((loss.codecs, loss.packets), (vec!["bounded:abs:5e-1".to_owned()], 2));
+        let worst = |value| Some(WorstTensor { value, name: "a".to_owned(), step: 0, packet: 0 });
+        assert_eq!((loss.max_error, loss.min_cosine), (worst(0.5), worst(0.5)));
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use dwell_codec::{Codec, DType, Encoder};
 
-use crate::container::{IndexBuilder, Row, batch_frame, schema_message};
+use crate::container::{ContainerVersion, IndexBuilder, Row, batch_frame, schema_message};
 use crate::{TensorHead, TokenMark};
 use skip::skip;
 
@@ -54,12 +54,12 @@ pub(crate) fn dropped(name: &str, count: u64) -> Made {
 /// A file of these batches, and where each of its parts ends.
 pub(crate) fn stream_bytes(batches: &[Vec<Made>]) -> (Vec<u8>, Vec<usize>) {
     let metadata = BTreeMap::from([("model".to_owned(), "tiny".to_owned())]);
-    let mut bytes = schema_message(&metadata);
+    let mut bytes = schema_message(&metadata, ContainerVersion::default());
     let mut index = IndexBuilder::default();
     let mut ends = vec![bytes.len()];
     for batch in batches {
         let rows: Vec<Row> = batch.iter().map(|(row, _)| row.clone()).collect();
-        let frame = batch_frame(&rows);
+        let frame = batch_frame(&rows, ContainerVersion::default());
         index.add(&rows, bytes.len() as u64, &frame);
         bytes.extend_from_slice(&frame.head);
         batch.iter().for_each(|(_, payload)| bytes.extend_from_slice(payload));

@@ -33,7 +33,11 @@ pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let packets = packets.map_err(hinted)?;
-    print_converted(&ConvertedStream::whole(&args.output, packets), args.json)?;
+    let stored = match args.to {
+        TensorsForm::Tensors => tensors::open(&args.output)?.stored(),
+        TensorsForm::Safetensors | TensorsForm::Packets => file.stored(),
+    };
+    print_converted(&ConvertedStream::whole(&args.output, packets).stored_as(stored), args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 
@@ -47,7 +51,8 @@ fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
     if read.sidecar.is_none() {
         say(format_args!("note: there is no file with the shapes, so every tensor is flat and {}\n", args.dtype));
     }
-    let converted = ConvertedStream::of_packets(&args.output, &read);
+    let stored = tensors::open(&args.output)?.stored();
+    let converted = ConvertedStream::of_packets(&args.output, &read).stored_as(stored);
     print_converted(&converted, args.json)?;
     converted.notes().iter().for_each(|note| say(format_args!("note: {note}\n")));
     Ok(if converted.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
@@ -64,7 +69,7 @@ pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
         return Err(failure.hint(format!("see what there is with `dwell tensors stats {path}`")).into());
     }
     let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
-    print_converted(&ConvertedStream::whole(&args.output, packets), args.json)?;
+    print_converted(&ConvertedStream::whole(&args.output, packets).stored_as(file.stored()), args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 

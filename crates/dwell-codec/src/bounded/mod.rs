@@ -1,15 +1,22 @@
 //! Lossy within a bound: values are rounded to steps, the numbers of the steps are coded like bytes of floats.
 //!
-//! An element that no step is near enough to, or whose step has no symbol, is kept exactly: NaN, infinities, values
+//! A bound that is a part of a range or a variance is taken of each vector, and each vector has steps of its own: with
+//! one bound for a tensor, its largest vector would leave nothing of the others. The outliers of a vector are kept
+//! exactly, and do not count for its range and variance.
+//!
+//! An element that no step is near enough to, or whose step has no symbol, is kept exactly too: NaN, infinities, values
 //! whose type rounds the step away, and the far ends of heavy tails. The encoder computes what a decoder will, rounded
 //! to the type of the elements, and measures the error on that.
 
 mod decode;
 mod encode;
+mod loss;
 mod plan;
 mod quantise;
+mod scale;
 mod source;
 mod spread;
+mod vectors;
 
 pub(crate) use encode::Lossy;
 
@@ -19,11 +26,17 @@ use crate::huffman::DecodeTable;
 use plan::SYMBOLS;
 use source::{Bf16, F16};
 
-const VERSION: u8 = 1;
+/// The version that is written: each vector has a scale.
+const VERSION: u8 = 2;
+
+/// The version in which all vectors have the same steps. Still read.
+const SAME_STEPS_VERSION: u8 = 1;
 
 /// Buffers that encoding and decoding keep.
 #[derive(Default)]
 pub(crate) struct BoundedScratch {
+    /// The scales of a block's vectors, the upper byte's plane first.
+    scales: [Vec<u8>; 2],
     symbols: Vec<u8>,
     low: [Vec<u8>; 2],
     exact: Vec<u8>,
@@ -35,7 +48,8 @@ pub(crate) struct BoundedScratch {
 
 impl BoundedScratch {
     /// Room for the planes of a block.
-    fn resize(&mut self, elements: usize, low_planes: usize) {
+    fn resize(&mut self, elements: usize, vectors: usize, low_planes: usize) {
+        self.scales.iter_mut().for_each(|plane| plane.resize(vectors, 0));
         self.symbols.resize(elements, 0);
         self.low[..low_planes].iter_mut().for_each(|plane| plane.resize(elements, 0));
     }
@@ -54,19 +68,21 @@ fn for_exact(symbols: &[u8], mut call: impl FnMut(usize)) {
 
 const EXACT_RUN: usize = 64;
 
-/// Appends a payload that keeps the bound. `None`, with anything appended, if it cannot be kept or does not pay.
+/// Appends a payload that keeps the bound; `row_len` elements make a vector. `None`, with anything appended, if it cannot
+/// be kept or does not pay.
 pub(crate) fn encode(
     bound: Bound,
     dtype: DType,
+    row_len: usize,
     raw: &[u8],
     scratch: &mut BoundedScratch,
     out: &mut Vec<u8>,
 ) -> Option<Lossy> {
     match dtype {
-        DType::F16 => encode::encode::<F16>(bound, raw, scratch, out),
-        DType::Bf16 => encode::encode::<Bf16>(bound, raw, scratch, out),
-        DType::F32 => encode::encode::<f32>(bound, raw, scratch, out),
-        DType::F64 => encode::encode::<f64>(bound, raw, scratch, out),
+        DType::F16 => encode::encode::<F16>(bound, row_len, raw, scratch, out),
+        DType::Bf16 => encode::encode::<Bf16>(bound, row_len, raw, scratch, out),
+        DType::F32 => encode::encode::<f32>(bound, row_len, raw, scratch, out),
+        DType::F64 => encode::encode::<f64>(bound, row_len, raw, scratch, out),
         _ => None,
     }
 }

@@ -1,11 +1,13 @@
-//! Which steps a tensor is rounded to, chosen by a sample.
+//! How steps are numbered, chosen by a sample.
 
-use super::quantise::{Chunk, Grid};
+use super::quantise::Chunk;
+use super::scale::Rule;
 use super::source::{CHUNK, Source, Work};
+use super::spread::Spread;
 
-/// Runs of elements that are looked at. Short ones from all over the tensor: rows differ in scale, and so do channels.
-const SAMPLE_RUNS: usize = 64;
-const SAMPLE_RUN_LEN: usize = 64;
+/// Elements that are looked at, about, and the vectors that they are taken from where there are so many.
+const SAMPLE_ELEMENTS: usize = 4096;
+const SAMPLE_VECTORS: usize = 32;
 
 /// Step numbers that have a symbol; one more symbol says that an element is kept exactly.
 pub(super) const SYMBOLS: u32 = 255;
@@ -19,8 +21,8 @@ const WORTH: f64 = 0.75;
 /// How steps are numbered in a payload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plan {
-    /// The distance between two steps.
-    pub(super) step: f64,
+    /// The distance between two steps, where a vector has no scale of its own.
+    pub(super) unit: f64,
     /// The number of the first step that has a symbol.
     pub(super) first: i32,
     /// Bits of a number below its symbol.
@@ -37,57 +39,80 @@ impl Plan {
 /// Some of a tensor's values.
 pub(super) struct Sample<W> {
     values: Vec<W>,
+    /// How many of them are of each vector, and how that vector is spread.
+    runs: Vec<(usize, Spread)>,
+    vector_len: usize,
 }
 
 impl<W: Work> Sample<W> {
-    pub(super) fn of<S: Source<Work = W>>(raw: &[u8]) -> Self {
-        let elements = raw.len() / S::BYTES;
-        let runs = SAMPLE_RUNS.min(elements.div_ceil(SAMPLE_RUN_LEN));
-        let mut values = Vec::with_capacity(runs * SAMPLE_RUN_LEN);
-        for run in 0..runs {
-            let start = elements * run / runs;
-            let length = SAMPLE_RUN_LEN.min(elements - start);
-            let at = values.len();
-            values.resize(at + length, W::default());
-            S::load(&raw[start * S::BYTES..][..length * S::BYTES], &mut values[at..]);
+    /// A run of values of some vectors. `spread_of` looks at a whole vector.
+    pub(super) fn of<S: Source<Work = W>>(vector_len: usize, raw: &[u8], spread_of: impl Fn(&[u8]) -> Spread) -> Self {
+        let vector_bytes = vector_len * S::BYTES;
+        let vectors = raw.len().div_ceil(vector_bytes);
+        let sampled = vectors.min(SAMPLE_VECTORS.max(SAMPLE_ELEMENTS / vector_len));
+        let mut sample = Self { values: Vec::with_capacity(SAMPLE_ELEMENTS), runs: Vec::new(), vector_len };
+        for index in 0..sampled {
+            let vector = &raw[vectors * index / sampled * vector_bytes..];
+            let vector = &vector[..vector.len().min(vector_bytes)];
+            sample.add::<S>(vector, SAMPLE_ELEMENTS / sampled, index as f64 / sampled as f64, spread_of(vector));
         }
-        Self { values }
+        sample
     }
 
-    /// The mean squared error of the sample with this step.
-    pub(super) fn mse<S: Source<Work = W>>(&self, step: f64) -> Option<f64> {
-        let (steps, squares) = self.quantised::<S>(Grid::new(step, step)?);
-        Some(squares / (steps.len() as f64).max(1.0))
+    /// Adds a run from some place of a vector: channels differ in scale too.
+    fn add<S: Source<Work = W>>(&mut self, vector: &[u8], most: usize, place: f64, spread: Spread) {
+        let elements = vector.len() / S::BYTES;
+        let length = elements.min(most);
+        let start = ((elements - length) as f64 * place) as usize;
+        let mut values = [W::default(); CHUNK];
+        for chunk in vector[start * S::BYTES..][..length * S::BYTES].chunks(CHUNK * S::BYTES) {
+            let values = &mut values[..chunk.len() / S::BYTES];
+            S::load(chunk, values);
+            self.values.extend_from_slice(values);
+        }
+        self.runs.push((length, spread));
+    }
+
+    /// The squares of all errors as part of what they may come to, by a mean squared error for each vector.
+    pub(super) fn squares_part<S: Source<Work = W>>(&self, rule: &Rule, mse_of: impl Fn(&Spread) -> f64) -> f64 {
+        let allowed: f64 = self.runs.iter().map(|(length, spread)| mse_of(spread) * *length as f64).sum();
+        self.quantised::<S>(rule).1 / allowed
     }
 
     /// The steps of all elements that have one, and the sum of their squared errors.
-    fn quantised<S: Source<Work = W>>(&self, grid: Grid<W>) -> (Vec<i32>, f64) {
+    fn quantised<S: Source<Work = W>>(&self, rule: &Rule) -> (Vec<i32>, f64) {
         let mut steps = Vec::with_capacity(self.values.len());
         let mut squares = 0.0;
         let mut chunk = Chunk::new();
-        for values in self.values.chunks(CHUNK) {
-            chunk.values[..values.len()].copy_from_slice(values);
-            chunk.quantise::<S>(grid);
-            let held =
-                chunk.steps.iter().zip(&chunk.errors).take(values.len()).filter(|(_, error)| **error <= grid.limit);
-            for (&step, error) in held {
-                steps.push(step);
-                squares += error.to_f64() * error.to_f64();
+        let mut rest = self.values.as_slice();
+        for (length, spread) in &self.runs {
+            let (run, others) = rest.split_at(*length);
+            rest = others;
+            let grid = rule.scale_by(spread).grid;
+            for values in run.chunks(CHUNK) {
+                chunk.take(values);
+                chunk.quantise::<S>(&grid);
+                for (step, error) in chunk.near(&grid) {
+                    steps.push(step);
+                    squares += error.to_f64() * error.to_f64();
+                }
             }
         }
         (steps, squares)
     }
 
     /// The best numbering of steps and its bits per element; `None` where elements as they are would be better.
-    pub(super) fn plan<S: Source<Work = W>>(&self, step: f64, limit: f64) -> Option<(Plan, f64)> {
-        let (mut steps, _) = self.quantised::<S>(Grid::new(step, limit)?);
+    pub(super) fn plan<S: Source<Work = W>>(&self, rule: &Rule) -> Option<(Plan, f64)> {
+        let (mut steps, _) = self.quantised::<S>(rule);
         let (low, high) = middle_ends(&mut steps)?;
         let element_bits = 8.0 * S::BYTES as f64;
+        let scale_bits = rule.scale_bits() / self.vector_len as f64;
         let mut best: Option<(Plan, f64)> = None;
         for low_bits in 0..=MAX_LOW_BITS {
             let covered = i64::from(SYMBOLS) << low_bits;
-            let plan = Plan { step, first: i32::try_from((low + high - covered) / 2).ok()?, low_bits };
-            let bits = bits_per_element(&steps, &plan, self.values.len(), element_bits);
+            let first = i32::try_from((low + high - covered) / 2).ok()?;
+            let plan = Plan { unit: rule.unit(), first, low_bits };
+            let bits = scale_bits + bits_per_element(&steps, &plan, self.values.len(), element_bits);
             if best.is_none_or(|(_, least)| bits < least) {
                 best = Some((plan, bits));
             } else if covered > high - low {

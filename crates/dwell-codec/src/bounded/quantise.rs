@@ -1,16 +1,19 @@
-//! Values to steps, and what is lost by it.
+//! Values to steps, and how far off a decoder will be.
 //!
-//! The loops run over whole chunks, so that the compiler can turn them into vectors.
+//! The loops run over whole slices, so that the compiler can turn them into vectors.
 
 use super::plan::{Plan, SYMBOLS};
 use super::source::{CHUNK, Source, Work};
 
-/// Steps and the error up to which an element may be rounded to one.
+/// Steps, and what may be rounded to one.
 #[derive(Clone, Copy)]
 pub(super) struct Grid<W> {
     pub(super) step: W,
-    inverse: W,
+    pub(super) inverse: W,
+    /// The error up to which an element may be rounded.
     pub(super) limit: W,
+    /// The magnitude up to which an element may be rounded.
+    pub(super) largest: W,
 }
 
 impl<W: Work> Grid<W> {
@@ -18,83 +21,100 @@ impl<W: Work> Grid<W> {
     pub(super) fn new(step: f64, limit: f64) -> Option<Self> {
         let step = W::from_f64(step);
         let inverse = step.inverse();
-        let limit = W::at_most(limit);
-        (step.is_normal() && inverse.is_normal()).then_some(Self { step, inverse, limit })
+        let (limit, largest) = (W::at_most(limit), W::MAX);
+        (step.is_normal() && inverse.is_normal()).then_some(Self { step, inverse, limit, largest })
+    }
+
+    /// The same for magnitudes up to `largest`.
+    pub(super) fn up_to(self, largest: W) -> Self {
+        Self { largest, ..self }
+    }
+
+    /// A grid that nothing is rounded to.
+    pub(super) fn keeping_nothing() -> Self {
+        let one = W::from_f64(1.0);
+        Self { step: one, inverse: one, limit: W::from_f64(-1.0), largest: W::MAX }
     }
 }
 
 /// A chunk on its way: values, their steps, and how far off a decoder's values will be.
 pub(super) struct Chunk<W> {
-    pub(super) values: [W; CHUNK],
-    pub(super) steps: [i32; CHUNK],
-    /// Above the limit or NaN where no step is near. Otherwise no estimate: the difference of two numbers of which none
-    /// is more than twice the other needs no rounding (Sterbenz), and a value below half a step goes to step 0.
-    pub(super) errors: [W; CHUNK],
-    pub(super) numbers: [u32; CHUNK],
+    length: usize,
+    values: [W; CHUNK],
+    steps: [i32; CHUNK],
+    decoded: [W; CHUNK],
+    /// With their sign; above the limit or NaN where no step is near. Otherwise no estimate: the difference of two numbers
+    /// of which none is more than twice the other needs no rounding (Sterbenz), and a value below half a step goes to
+    /// step 0.
+    errors: [W; CHUNK],
+    numbers: [u32; CHUNK],
 }
 
 impl<W: Work> Chunk<W> {
     pub(super) fn new() -> Self {
-        Self { values: [W::default(); CHUNK], steps: [0; CHUNK], errors: [W::default(); CHUNK], numbers: [0; CHUNK] }
+        let zeros = [W::default(); CHUNK];
+        Self { length: 0, values: zeros, steps: [0; CHUNK], decoded: zeros, errors: zeros, numbers: [0; CHUNK] }
     }
 
-    /// Takes elements; zeros, which lose nothing, where there are too few.
+    /// Takes at most [`CHUNK`] elements.
     pub(super) fn load<S: Source<Work = W>>(&mut self, raw: &[u8]) {
-        let elements = raw.len() / S::BYTES;
-        S::load(raw, &mut self.values[..elements]);
-        self.values[elements..].fill(W::default());
+        self.length = raw.len() / S::BYTES;
+        S::load(raw, &mut self.values[..self.length]);
+    }
+
+    /// Takes at most [`CHUNK`] values.
+    pub(super) fn take(&mut self, values: &[W]) {
+        self.length = values.len();
+        self.values[..self.length].copy_from_slice(values);
+    }
+
+    pub(super) fn values(&self) -> &[W] {
+        &self.values[..self.length]
+    }
+
+    pub(super) fn errors(&self) -> &[W] {
+        &self.errors[..self.length]
+    }
+
+    pub(super) fn numbers(&self) -> &[u32] {
+        &self.numbers[..self.length]
+    }
+
+    /// Steps of the values that are near enough to one, with their errors.
+    pub(super) fn near(&self, grid: &Grid<W>) -> impl Iterator<Item = (i32, W)> {
+        let (limit, largest) = (grid.limit, grid.largest);
+        let steps = self.steps.iter().copied().zip(self.errors().iter().copied()).zip(self.values());
+        steps
+            .filter(move |((_, error), value)| error.magnitude() <= limit && value.magnitude() <= largest)
+            .map(|(near, _)| near)
     }
 
     /// Finds the step of every value.
-    pub(super) fn quantise<S: Source<Work = W>>(&mut self, grid: Grid<W>) {
-        let mut decoded = [W::default(); CHUNK];
-        for (index, decoded) in decoded.iter_mut().enumerate() {
-            self.steps[index] = self.values[index].quantise(grid.inverse);
-            *decoded = W::reconstruct(self.steps[index], grid.step);
+    pub(super) fn quantise<S: Source<Work = W>>(&mut self, grid: &Grid<W>) {
+        let values = &self.values[..self.length];
+        let decoded = &mut self.decoded[..self.length];
+        for ((value, step), decoded) in values.iter().zip(&mut self.steps).zip(decoded.iter_mut()) {
+            *step = value.quantise(grid.inverse);
+            *decoded = W::reconstruct(*step, grid.step);
         }
-        S::round(&mut decoded);
-        for (index, decoded) in decoded.into_iter().enumerate() {
-            self.errors[index] = self.values[index].distance(decoded);
+        S::round(decoded);
+        for ((value, decoded), error) in values.iter().zip(decoded).zip(&mut self.errors) {
+            *error = *value - *decoded;
         }
     }
 
     /// Numbers the steps as a payload does. Those that have no symbol, or are too far off, get one beyond all symbols,
     /// and no error: their elements are kept exactly.
-    pub(super) fn number(&mut self, plan: &Plan, limit: W) {
+    pub(super) fn number(&mut self, plan: &Plan, grid: &Grid<W>) {
         let end = SYMBOLS << plan.low_bits;
-        for index in 0..CHUNK {
-            let number = self.steps[index].wrapping_sub(plan.first) as u32;
-            let is_held = (self.errors[index] <= limit) & (number < end);
-            self.numbers[index] = if is_held { number } else { end };
-            self.errors[index] = if is_held { self.errors[index] } else { W::default() };
+        let places = self.steps.iter().zip(&self.values[..self.length]);
+        for ((step, value), (number, error)) in places.zip(self.numbers.iter_mut().zip(&mut self.errors)) {
+            *number = step.wrapping_sub(plan.first) as u32;
+            let is_near = (error.magnitude() <= grid.limit) & (value.magnitude() <= grid.largest);
+            let is_held = is_near & (*number < end);
+            *number = if is_held { *number } else { end };
+            *error = if is_held { *error } else { W::default() };
         }
-    }
-}
-
-/// What was lost so far.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Loss {
-    pub(super) max_error: f64,
-    pub(super) squares: f64,
-}
-
-/// Figures are kept apart in this many lanes, which the compiler turns into vectors.
-const LANES: usize = 8;
-
-impl Loss {
-    /// Adds the errors of a chunk.
-    pub(super) fn add<W: Work>(&mut self, errors: &[W; CHUNK]) {
-        let (mut largest, mut squares) = ([W::default(); LANES], [0.0; LANES]);
-        let (groups, _) = errors.as_chunks::<LANES>();
-        for group in groups {
-            for lane in 0..LANES {
-                largest[lane] = if group[lane] > largest[lane] { group[lane] } else { largest[lane] };
-                let error = group[lane].to_f64();
-                squares[lane] += error * error;
-            }
-        }
-        self.max_error = largest.iter().map(|error| error.to_f64()).fold(self.max_error, f64::max);
-        self.squares += squares.iter().sum::<f64>();
     }
 }
 
@@ -118,14 +138,14 @@ mod tests {
             let grid = Grid::<f32>::new(step, step).unwrap();
             for number in [0, 1, 2, 3, 7, 254, 65_535, 1 << 20] {
                 let middle = (f64::from(number) + 0.5) * step;
-                let values = around(middle as f32).flat_map(|value| [value, -value]);
-                chunk.values.iter_mut().zip(values.cycle()).for_each(|(place, value)| *place = value);
-                chunk.quantise::<f32>(grid);
-                for index in 0..CHUNK {
+                let values: Vec<f32> = around(middle as f32).flat_map(|value| [value, -value]).collect();
+                chunk.take(&values);
+                chunk.quantise::<f32>(&grid);
+                for (index, &value) in values.iter().enumerate() {
                     let decoded = f64::from(f32::reconstruct(chunk.steps[index], grid.step));
-                    let error = (f64::from(chunk.values[index]) - decoded).abs();
-                    assert_eq!(f64::from(chunk.errors[index]), error, "{} by {step}", chunk.values[index]);
-                    assert!(error <= 0.6 * step, "{} by {step}", chunk.values[index]);
+                    let error = f64::from(value) - decoded;
+                    assert_eq!(f64::from(chunk.errors()[index]), error, "{value} by {step}");
+                    assert!(error.abs() <= 0.6 * step, "{value} by {step}");
                 }
             }
         }

@@ -1,12 +1,20 @@
 //! The float types that `bounded` takes, and the type it computes them in.
 
+use std::ops::{Add, Mul, Sub};
+
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 
 /// Elements that go through the steps of the codec together; they stay in the L1 cache.
-pub(super) const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 768;
 
 /// A type that values are computed in.
-pub(super) trait Work: Copy + Default + PartialOrd {
+pub(super) trait Work:
+    Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
+    /// The largest finite value.
+    const MAX: Self;
+    /// No number.
+    const NAN: Self;
     /// The nearest value; infinite beyond the largest.
     fn from_f64(value: f64) -> Self;
     /// The largest value that is not above a positive one.
@@ -15,10 +23,8 @@ pub(super) trait Work: Copy + Default + PartialOrd {
     fn to_f64(self) -> f64;
     /// Whether it is a normal number.
     fn is_normal(self) -> bool;
-    /// Whether it is a number at all.
-    fn is_finite(self) -> bool;
-    /// How far two values are apart.
-    fn distance(self, other: Self) -> Self;
+    /// The value without its sign.
+    fn magnitude(self) -> Self;
     /// 1 divided by it.
     fn inverse(self) -> Self;
     /// `self * inverse`, rounded to an integer; anything at all where that is no integer of 22 bits.
@@ -30,6 +36,9 @@ pub(super) trait Work: Copy + Default + PartialOrd {
 macro_rules! work {
     ($float:ty, $rounder:literal) => {
         impl Work for $float {
+            const MAX: Self = Self::MAX;
+            const NAN: Self = Self::NAN;
+
             fn from_f64(value: f64) -> Self {
                 value as Self
             }
@@ -49,13 +58,8 @@ macro_rules! work {
             }
 
             #[inline(always)]
-            fn is_finite(self) -> bool {
-                self.abs() <= Self::MAX
-            }
-
-            #[inline(always)]
-            fn distance(self, other: Self) -> Self {
-                (self - other).abs()
+            fn magnitude(self) -> Self {
+                self.abs()
             }
 
             fn inverse(self) -> Self {

@@ -75,6 +75,7 @@ pub fn round_trip(codec: Codec, dtype: DType, row_len: usize, raw: &[u8]) -> (En
     let payload = out.split_off(6);
     assert!(payload.len() <= raw.len(), "{codec} {dtype}: {} bytes became {}", raw.len(), payload.len());
     assert_eq!(encoded.codec.is_lossless(), encoded.max_error.is_none());
+    assert_eq!(encoded.codec.is_lossless(), encoded.min_cosine.is_none());
     let mut back = vec![0xa5; raw.len()];
     Decoder::default().decode(encoded.codec, dtype, &payload, &mut back).unwrap();
     (encoded, payload, back)

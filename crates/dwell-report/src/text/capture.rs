@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use dwell_capture::{CaptureCounts, Group, Layers, ListedTensor, NameParts, shape_text};
 use dwell_metadata::Generation;
-use dwell_tensors::TensorFile;
+use dwell_tensors::{CodecLoss, TensorFile};
 use serde::Serialize;
 
+use super::tensors::codec_loss_text;
 use super::{bytes, count, counted, ratio, seconds, speed_line, table};
 
 /// Tensors that belong to no group.
@@ -52,6 +53,8 @@ pub struct CaptureSummary {
     is_finished: bool,
     is_interrupted: bool,
     groups: Vec<GroupSummary>,
+    /// What the codec lost; none if it is lossless.
+    codec_loss: Option<CodecLoss>,
     generation: Option<Generation>,
     /// Whether of the prompt some tensors have the last position alone.
     has_last_position_only: bool,
@@ -88,6 +91,7 @@ impl CaptureSummary {
             is_finished: outcome.is_finished,
             is_interrupted: outcome.is_interrupted,
             groups,
+            codec_loss: file.stored().codec_loss,
             generation: outcome.generation,
             has_last_position_only: outcome.has_last_position_only,
         }
@@ -107,6 +111,10 @@ impl CaptureSummary {
         }
         line("captured", self.captured_line());
         line("lost", self.lost_line());
+        if let Some(loss) = &self.codec_loss {
+            let ratio = (self.stored_bytes > 0).then(|| self.raw_bytes as f64 / self.stored_bytes as f64);
+            line("precision", codec_loss_text(loss, ratio));
+        }
         if self.packets + self.dropped_packets == 0 {
             line("note", "nothing was captured: no step that was computed is one of --phase and --every".into());
         } else if self.has_last_position_only {
@@ -138,6 +146,7 @@ impl CaptureSummary {
 
     fn lost_line(&self) -> String {
         match (self.dropped_packets, self.is_interrupted) {
+            (0, false) if self.codec_loss.is_some() => "no packets; precision, by the codec".to_owned(),
             (0, false) => "nothing".to_owned(),
             (0, true) => "what would have come after the interruption".to_owned(),
             (dropped, _) => format!("{} dropped, counted in the stream by name", counted(dropped, "packet")),

@@ -4,12 +4,39 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dwell_tensors::{
-    DiffReport, FileEnd, FromPackets, NameStats, Problem, Recovered, StreamStats, TensorDiff, TensorFile, TensorKey,
-    VerifyReport,
+    CodecLoss, DiffReport, FileEnd, FromPackets, NameStats, Problem, Recovered, Stored, StreamStats, TensorDiff,
+    TensorFile, TensorKey, VerifyReport, WorstTensor,
 };
 use serde::Serialize;
 
 use super::{bytes, count, counted, or_dash, ratio, table};
+
+/// What is said of a stream that no codec took anything from.
+const LOSSLESS: &str = "none, every element comes back bit for bit";
+
+/// What lossy codecs lost: the codecs, how much smaller tensors became, the largest error, the worst vector.
+pub(super) fn codec_loss_text(loss: &CodecLoss, times_smaller: Option<f64>) -> String {
+    let codecs = if loss.codecs.is_empty() { "an earlier codec".to_owned() } else { loss.codecs.join(", ") };
+    let place = |worst: &WorstTensor| format!("in {} of step {}", name_text(&worst.name), worst.step);
+    let error = loss.max_error.as_ref().map(|worst| format!("{:.2e} {}", worst.value, place(worst)));
+    let cosine = loss.min_cosine.as_ref().map(|worst| format!("{} {}", cosine_text(worst.value), place(worst)));
+    let unmeasured = || "not measured".to_owned();
+    format!(
+        "{codecs}: {}× smaller; largest error {}; worst vector's cosine {}",
+        or_dash(times_smaller, ratio),
+        error.unwrap_or_else(unmeasured),
+        cosine.unwrap_or_else(unmeasured),
+    )
+}
+
+/// A cosine, cut off after five digits: what is not 1 does not look like 1.
+fn cosine_text(cosine: f64) -> String {
+    format!("{:.5}", (cosine * 1e5).floor() / 1e5)
+}
+
+fn name_text(name: &str) -> &str {
+    if name.is_empty() { "(no name)" } else { name }
+}
 
 /// What a stream is.
 #[derive(Serialize)]
@@ -29,6 +56,7 @@ pub struct StreamInfo<'a> {
     raw_bytes: u64,
     stored_bytes: u64,
     ratio: Option<f64>,
+    codec_loss: Option<&'a CodecLoss>,
     dtypes: Vec<&'a str>,
     codecs: Vec<&'a str>,
     metadata: &'a BTreeMap<String, String>,
@@ -56,6 +84,7 @@ impl<'a> StreamInfo<'a> {
             raw_bytes: total.raw_bytes,
             stored_bytes: total.stored_bytes,
             ratio: total.ratio(),
+            codec_loss: figures.codec_loss.as_ref(),
             dtypes: total.dtypes.iter().map(String::as_str).collect(),
             codecs: total.codecs.iter().map(String::as_str).collect(),
             metadata: file.metadata(),
@@ -78,6 +107,7 @@ impl<'a> StreamInfo<'a> {
             line("types", self.dtypes.join(", ")),
             line("codecs", self.codecs.join(", ")),
             line("elements", format!("{raw} in {stored}, {}×", or_dash(self.ratio, ratio))),
+            line("loss", self.codec_loss.map_or_else(|| LOSSLESS.to_owned(), |loss| codec_loss_text(loss, self.ratio))),
         ]
         .concat();
         let width = self.metadata.keys().map(String::len).max().unwrap_or(0);
@@ -99,12 +129,14 @@ pub struct ConvertedStream {
     torn_bytes: u64,
     /// Packets that the shapes of a packet file tell of and the file does not have.
     missing_packets: u64,
+    /// What codecs made of the elements, in the stream that was written or the one that was read.
+    stored: Option<Stored>,
 }
 
 impl ConvertedStream {
     /// Everything that the input has was written.
     pub fn whole(output: &Path, packets: u64) -> Self {
-        Self { output: output.display().to_string(), packets, torn_bytes: 0, missing_packets: 0 }
+        Self { output: output.display().to_string(), packets, torn_bytes: 0, missing_packets: 0, stored: None }
     }
 
     /// Made from a packet file, which may have been cut off.
@@ -113,14 +145,21 @@ impl ConvertedStream {
         Self { torn_bytes, missing_packets, ..Self::whole(output, read.packets) }
     }
 
+    /// With what codecs made of the elements, in the stream that was written or the one that was read.
+    pub fn stored_as(self, stored: Stored) -> Self {
+        Self { stored: Some(stored), ..self }
+    }
+
     /// Whether the input was whole.
     pub fn is_whole(&self) -> bool {
         self.torn_bytes == 0 && self.missing_packets == 0
     }
 
-    /// How many tensors are where.
+    /// How many tensors are where, and what they lost.
     pub fn text(&self) -> String {
-        format!("{}\n{}\n", counted(self.packets, "tensor"), self.output)
+        let lossy = self.stored.as_ref().and_then(|stored| Some((stored.codec_loss.as_ref()?, stored.ratio())));
+        let loss = lossy.map_or_else(String::new, |(loss, ratio)| format!("lossy: {}\n", codec_loss_text(loss, ratio)));
+        format!("{}\n{loss}{}\n", counted(self.packets, "tensor"), self.output)
     }
 
     /// What the input lacked.
@@ -194,19 +233,23 @@ pub fn tensors_recovered_text(recovered: &Recovered) -> String {
     text
 }
 
-/// A line of figures for each name.
+/// The columns of [`tensors_stats_text`].
+const STATS_HEADING: [&str; 11] =
+    ["name", "count", "dropped", "steps", "elements", "stored", "ratio", "max error", "mse", "min cosine", "codec"];
+
+/// A line of figures for each name, and what was lost.
 pub fn tensors_stats_text(figures: &StreamStats) -> String {
-    let heading = ["name", "count", "dropped", "steps", "elements", "stored", "ratio", "max error", "mse", "codec"];
-    let mut lines = vec![heading.map(str::to_owned).to_vec()];
+    let mut lines = vec![STATS_HEADING.map(str::to_owned).to_vec()];
     lines.extend(figures.names.iter().map(|stats| stats_line(&stats.name, stats)));
     lines.push(stats_line("total", &figures.total));
-    table(&lines)
+    let loss = figures.codec_loss.as_ref().map(|loss| codec_loss_text(loss, figures.total.ratio()));
+    table(&lines) + &loss.map_or_else(String::new, |loss| format!("\nlossy: {loss}\n"))
 }
 
 fn stats_line(name: &str, stats: &NameStats) -> Vec<String> {
     let error = |value: Option<f64>| value.map_or_else(|| "exact".to_owned(), |value| format!("{value:.2e}"));
     vec![
-        if name.is_empty() { "(no name)".to_owned() } else { name.to_owned() },
+        name_text(name).to_owned(),
         count(stats.packets),
         count(stats.dropped_packets),
         or_dash(stats.min_step.zip(stats.max_step), |(first, last)| format!("{first}–{last}")),
@@ -215,6 +258,10 @@ fn stats_line(name: &str, stats: &NameStats) -> Vec<String> {
         or_dash(stats.ratio(), ratio),
         error(stats.max_error),
         error(stats.mse),
+        match stats.max_error {
+            Some(_) => or_dash(stats.min_cosine, cosine_text),
+            None => "exact".to_owned(),
+        },
         stats.codecs.iter().map(String::as_str).collect::<Vec<_>>().join(","),
     ]
 }

@@ -11,7 +11,7 @@ use dwell_files::arrow_framing::PREFIX_BYTES;
 use dwell_files::fenced;
 
 use super::row::{DROPPED, Row, TENSOR, TOKEN};
-use super::schema::{Column, SCHEMA};
+use super::schema::{Column, ContainerVersion};
 use super::{MAX_BATCH_ROWS, MAX_DIMENSIONS, MAX_TEXT_BYTES, PAGE_BYTES, is_sealed};
 use crate::{TensorHead, TokenMark};
 
@@ -75,12 +75,17 @@ impl BatchLayout {
 }
 
 /// The rows of the batch that begins with `message` and whose small columns are `columns`.
-pub(super) fn rows_of(message: &[u8], columns: Vec<u8>, layout: &BatchLayout) -> Result<Vec<Row>, String> {
+pub(super) fn rows_of(
+    message: &[u8],
+    columns: Vec<u8>,
+    layout: &BatchLayout,
+    version: ContainerVersion,
+) -> Result<Vec<Row>, String> {
     if !is_sealed(message, &columns) {
         return Err("a checksum that does not fit".to_owned());
     }
     let offsets = payload_offsets(message, &columns, layout)?;
-    let batch = decode(message, columns)?;
+    let batch = decode(message, columns, version)?;
     if offsets.len() != batch.num_rows() + 1 {
         return Err(format!("{} payload offsets for {} rows", offsets.len(), batch.num_rows()));
     }
@@ -103,16 +108,17 @@ fn payload_offsets(message: &[u8], columns: &[u8], layout: &BatchLayout) -> Resu
 }
 
 /// The batch without its payloads, which are not in `columns`.
-fn decode(message: &[u8], columns: Vec<u8>) -> Result<RecordBatch, String> {
+fn decode(message: &[u8], columns: Vec<u8>, version: ContainerVersion) -> Result<RecordBatch, String> {
     let parsed = root_as_message(message.get(PREFIX_BYTES as usize..).unwrap_or_default());
     let parsed = parsed.map_err(|error| error.to_string())?;
     let batch = parsed.header_as_record_batch().ok_or("a batch without content")?;
     check_buffers(&batch, columns.len())?;
     let body = Buffer::from_vec(columns);
-    let others: Vec<usize> = (0..SCHEMA.fields().len()).filter(|column| *column != Column::Payload as usize).collect();
+    let schema = version.schema();
+    let others: Vec<usize> = (0..schema.fields().len()).filter(|column| *column != Column::Payload as usize).collect();
     let read = || {
         let dictionaries = Default::default();
-        read_record_batch(&body, batch, SCHEMA.clone(), &dictionaries, Some(&others), &parsed.version())
+        read_record_batch(&body, batch, schema.clone(), &dictionaries, Some(&others), &parsed.version())
     };
     fenced(read)?.map_err(|error| error.to_string())
 }
@@ -165,6 +171,7 @@ impl Cells<'_> {
             bound: self.number::<Float64Type>(Column::Bound, row),
             max_error: self.number::<Float64Type>(Column::MaxError, row),
             mse: self.number::<Float64Type>(Column::Mse, row),
+            min_cosine: self.number::<Float64Type>(Column::MinCosine, row),
         };
         let crc32c = self.number::<UInt32Type>(Column::Crc32c, row).ok_or("a tensor without a checksum")?;
         let packet = self.number::<UInt64Type>(Column::Packet, row).ok_or("a tensor without a number")?;
@@ -208,24 +215,25 @@ impl Cells<'_> {
         })
     }
 
-    fn array(&self, column: Column) -> &dyn Array {
+    /// `None` for a column that the stream's version has not.
+    fn array(&self, column: Column) -> Option<&dyn Array> {
         // The payload is left out, so the columns after it are one place further to the front.
         let place = column as usize - usize::from(column as usize > Column::Payload as usize);
-        self.0.column(place)
+        self.0.columns().get(place).map(AsRef::as_ref)
     }
 
     fn number<T: ArrowPrimitiveType>(&self, column: Column, row: usize) -> Option<T::Native> {
-        let array: &PrimitiveArray<T> = self.array(column).as_primitive_opt()?;
+        let array: &PrimitiveArray<T> = self.array(column)?.as_primitive_opt()?;
         array.is_valid(row).then(|| array.value(row))
     }
 
     fn text(&self, column: Column, row: usize) -> Option<&str> {
-        let array: &StringArray = self.array(column).as_string_opt()?;
+        let array: &StringArray = self.array(column)?.as_string_opt()?;
         array.is_valid(row).then(|| array.value(row)).filter(|text| text.len() <= MAX_TEXT_BYTES)
     }
 
     fn shape(&self, row: usize) -> Option<Vec<u64>> {
-        let lists = self.array(Column::Shape).as_list_opt::<i32>()?;
+        let lists = self.array(Column::Shape)?.as_list_opt::<i32>()?;
         let list = lists.is_valid(row).then(|| lists.value(row)).filter(|list| list.len() <= MAX_DIMENSIONS)?;
         let lengths: &PrimitiveArray<UInt64Type> = list.as_primitive_opt()?;
         (lengths.null_count() == 0).then(|| lengths.values().to_vec())
@@ -236,6 +244,7 @@ impl Cells<'_> {
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::*;
+    use crate::container::schema::SCHEMA;
     use arrow_schema::DataType;
 
     #[test]

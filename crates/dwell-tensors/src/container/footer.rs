@@ -16,8 +16,10 @@ use super::{CHECKSUM_BYTES, PAGE_BYTES, padding};
 
 /// What a finished file ends with.
 const MAGIC: [u8; 8] = *b"DWELLTSX";
-/// Version of the index.
-const INDEX_VERSION: u32 = 1;
+/// Version of the index that is written.
+const INDEX_VERSION: u32 = 2;
+/// The version before, whose figures are without cosines.
+const INDEX_VERSION_ONE: u32 = 1;
 /// Bytes after the index: checksum, version, length, magic.
 const TRAILER_BYTES: usize = 24;
 
@@ -48,23 +50,24 @@ pub(crate) fn read_footer(
 ) -> std::io::Result<Option<Index>> {
     let Some(trailer_offset) = file_bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let trailer = read(trailer_offset, TRAILER_BYTES)?;
-    let Some(length) = marked_length(&trailer, trailer_offset) else { return Ok(None) };
+    let Some((length, version)) = marked_length(&trailer, trailer_offset) else { return Ok(None) };
     let offset = trailer_offset - length;
     let bytes = read(offset, length as usize)?;
-    Ok(checked_index(&bytes, &trailer, offset))
+    Ok(checked_index(&bytes, &trailer, offset, version))
 }
 
-/// Bytes from the end-of-stream marker to the trailer, if they can be there.
-fn marked_length(trailer: &[u8], trailer_offset: u64) -> Option<u64> {
+/// Bytes from the end-of-stream marker to the trailer, if they can be there, and the version of the index.
+fn marked_length(trailer: &[u8], trailer_offset: u64) -> Option<(u64, u32)> {
     let (rest, magic) = trailer.split_last_chunk::<8>()?;
     let (rest, index_bytes) = rest.split_last_chunk::<8>()?;
     let (_, version) = rest.split_last_chunk::<4>()?;
-    let is_known = *magic == MAGIC && u32::from_le_bytes(*version) == INDEX_VERSION;
+    let version = u32::from_le_bytes(*version);
+    let is_known = *magic == MAGIC && [INDEX_VERSION_ONE, INDEX_VERSION].contains(&version);
     let length = u64::from_le_bytes(*index_bytes).checked_add(END_OF_STREAM.len() as u64)?;
-    (is_known && length <= trailer_offset && usize::try_from(length).is_ok()).then_some(length)
+    (is_known && length <= trailer_offset && usize::try_from(length).is_ok()).then_some((length, version))
 }
 
-fn checked_index(bytes: &[u8], trailer: &[u8], offset: u64) -> Option<Index> {
+fn checked_index(bytes: &[u8], trailer: &[u8], offset: u64, version: u32) -> Option<Index> {
     let (checksum, rest) = trailer.split_first_chunk::<CHECKSUM_BYTES>()?;
     let found = crc32c::crc32c_append(crc32c::crc32c(bytes), rest);
     if found.to_le_bytes() != *checksum {
@@ -74,5 +77,5 @@ fn checked_index(bytes: &[u8], trailer: &[u8], offset: u64) -> Option<Index> {
     let mut plain = Vec::new();
     // What is indexed takes more room in the batches than in the index.
     zstd::Decoder::with_buffer(packed).ok()?.single_frame().take(offset).read_to_end(&mut plain).ok()?;
-    index_from_bytes(&plain, offset)
+    index_from_bytes(&plain, offset, version == INDEX_VERSION)
 }

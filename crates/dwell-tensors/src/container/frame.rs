@@ -7,7 +7,7 @@ use flatbuffers::FlatBufferBuilder;
 
 use super::columns::{ALIGNMENT_BYTES, Body};
 use super::row::Row;
-use super::schema::message_head;
+use super::schema::{ContainerVersion, message_head};
 use super::{PAGE_BYTES, padding, seal};
 
 /// Everything of a batch but its payloads: the file gets `head`, the payloads in the order of the rows, and
@@ -28,10 +28,10 @@ impl BatchFrame {
     }
 }
 
-/// The frame of a batch of at most [`super::MAX_BATCH_ROWS`] rows.
-pub(crate) fn batch_frame(rows: &[Row]) -> BatchFrame {
+/// The frame of a batch of at most [`super::MAX_BATCH_ROWS`] rows, with the columns of a version.
+pub(crate) fn batch_frame(rows: &[Row], version: ContainerVersion) -> BatchFrame {
     let mut body = Body::new(rows);
-    let payload_buffer = small_columns(&mut body);
+    let payload_buffer = small_columns(&mut body, version);
     let columns_bytes = body.bytes.len();
     let payload_bytes: u64 = rows.iter().map(Row::payload_bytes).sum();
     body.buffers[payload_buffer] = Buffer::new(columns_bytes as i64, payload_bytes as i64);
@@ -48,7 +48,7 @@ pub(crate) fn batch_frame(rows: &[Row]) -> BatchFrame {
 }
 
 /// Fills in every column in the order of the schema; the result is the place of the payloads' buffer.
-fn small_columns(body: &mut Body<'_>) -> usize {
+fn small_columns(body: &mut Body<'_>, version: ContainerVersion) -> usize {
     body.numbers(|row| Some(row.packet().to_le_bytes()));
     body.texts(|row| Some(Cow::Borrowed(row.name())));
     body.numbers(|row| row.head()?.layer.map(i32::to_le_bytes));
@@ -68,6 +68,9 @@ fn small_columns(body: &mut Body<'_>) -> usize {
     body.numbers(|row| row.dropped().map(u64::to_le_bytes));
     body.numbers(|row| Some(row.token()?.token_id.to_le_bytes()));
     body.texts(|row| Some(Cow::Borrowed(row.token()?.token_text.as_str())));
+    if version.has_cosines() {
+        body.numbers(|row| row.encoded()?.min_cosine.map(f64::to_le_bytes));
+    }
     payload_buffer
 }
 

@@ -48,6 +48,7 @@ pub(super) struct Figures {
     pub(super) bound: Option<f64>,
     pub(super) max_error: Option<f64>,
     pub(super) mse: Option<f64>,
+    pub(super) min_cosine: Option<f64>,
 }
 
 /// Tensors of one name that were dropped, as one row of the stream tells it.
@@ -101,7 +102,7 @@ pub struct BatchSpan {
 pub(crate) struct Index {
     pub(crate) names: Vec<Arc<str>>,
     pub(super) shapes: Vec<Arc<[u64]>>,
-    pub(super) codecs: Vec<Codec>,
+    pub(crate) codecs: Vec<Codec>,
     pub(super) figures: Vec<Figures>,
     pub(crate) packets: Vec<PacketEntry>,
     pub(crate) tokens: Vec<TokenMark>,
@@ -129,7 +130,8 @@ impl Index {
     pub(crate) fn encoded(&self, entry: &PacketEntry) -> Encoded {
         let codec = self.codecs.get(entry.codec as usize).copied().unwrap_or(Codec::None);
         let figures = entry.figures.and_then(|place| self.figures.get(place as usize)).copied().unwrap_or_default();
-        Encoded { codec, bound: figures.bound, max_error: figures.max_error, mse: figures.mse }
+        let Figures { bound, max_error, mse, min_cosine } = figures;
+        Encoded { codec, bound, max_error, mse, min_cosine }
     }
 
     /// What the producer of an entry said about it.
@@ -232,6 +234,11 @@ impl IndexBuilder {
         });
     }
 
+    /// What there is so far.
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// Gives the index away.
     pub(crate) fn into_index(self) -> Index {
         self.index
@@ -288,7 +295,8 @@ impl IndexBuilder {
     }
 
     fn figures_place(&mut self, encoded: &Encoded) -> Option<u32> {
-        let figures = Figures { bound: encoded.bound, max_error: encoded.max_error, mse: encoded.mse };
+        let Encoded { bound, max_error, mse, min_cosine, .. } = *encoded;
+        let figures = Figures { bound, max_error, mse, min_cosine };
         if figures == Figures::default() {
             return None;
         }

@@ -38,8 +38,10 @@ pub(super) fn index_to_bytes(index: &Index) -> Vec<u8> {
 
 fn put_figures(out: &mut Out, figures: &[Figures]) {
     out.u64(figures.len() as u64);
-    for value in figures.iter().flat_map(|figures| [figures.bound, figures.max_error, figures.mse]) {
-        out.u64(value.map_or(NO_FIGURE, f64::to_bits));
+    for figures in figures {
+        for value in [figures.bound, figures.max_error, figures.mse, figures.min_cosine] {
+            out.u64(value.map_or(NO_FIGURE, f64::to_bits));
+        }
     }
 }
 
@@ -103,13 +105,14 @@ fn dtype_number(dtype: DType) -> u8 {
     DType::ALL.iter().position(|known| *known == dtype).map_or(u8::MAX, |place| place as u8)
 }
 
-/// The index that these bytes are; `None` if they are none, or point outside of the first `data_bytes` of the file.
-pub(super) fn index_from_bytes(bytes: &[u8], data_bytes: u64) -> Option<Index> {
+/// The index that these bytes are; `None` if they are none, or point outside of the first `data_bytes` of the file. In
+/// the first version of the index, figures are without cosines.
+pub(super) fn index_from_bytes(bytes: &[u8], data_bytes: u64, has_cosines: bool) -> Option<Index> {
     let mut from = In(bytes);
     let names: Vec<Arc<str>> = from.texts()?.into_iter().map(Arc::from).collect();
     let shapes = (0..from.count(8)?).map(|_| from.shape()).collect::<Option<_>>()?;
     let codecs = from.texts()?.into_iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-    let figures = take_figures(&mut from)?;
+    let figures = take_figures(&mut from, has_cosines)?;
     let packets = take_packets(&mut from)?;
     let tokens = take_tokens(&mut from)?;
     let dropped = take_dropped(&mut from, &names)?;
@@ -148,11 +151,16 @@ fn is_ascending(batches: &[BatchSpan]) -> bool {
     })
 }
 
-fn take_figures(from: &mut In<'_>) -> Option<Vec<Figures>> {
+fn take_figures(from: &mut In<'_>, has_cosines: bool) -> Option<Vec<Figures>> {
     let figure = |bits: u64| (bits != NO_FIGURE).then(|| f64::from_bits(bits));
-    let count = from.count(24)?;
+    let count = from.count(if has_cosines { 32 } else { 24 })?;
     let figures = (0..count).map(|_| {
-        Some(Figures { bound: figure(from.u64()?), max_error: figure(from.u64()?), mse: figure(from.u64()?) })
+        Some(Figures {
+            bound: figure(from.u64()?),
+            max_error: figure(from.u64()?),
+            mse: figure(from.u64()?),
+            min_cosine: if has_cosines { figure(from.u64()?) } else { None },
+        })
     });
     figures.collect()
 }

@@ -29,7 +29,8 @@ pub(crate) use index::{Index, IndexBuilder};
 pub(crate) use row::Row;
 pub(crate) use scan::{ScanEnd, read_at, scan};
 pub(crate) use schema::{
-    CONTAINER_VERSION, MAX_METADATA_BYTES, VERSION_KEY, metadata_size_bytes, read_schema, schema_message,
+    CONTAINER_VERSIONS, ContainerVersion, MAX_METADATA_BYTES, VERSION_KEY, metadata_size_bytes, read_schema,
+    schema_message,
 };
 pub(crate) use writer::RowWriter;
 

@@ -37,6 +37,15 @@ pub(super) const TENSOR: &str = "tensor";
 pub(super) const TOKEN: &str = "token";
 pub(super) const DROPPED: &str = "dropped";
 
+impl Row {
+    /// Leaves out what a stream of the first container version has no column for.
+    pub(crate) fn forget_cosine(&mut self) {
+        if let Self::Tensor { encoded, .. } = self {
+            encoded.min_cosine = None;
+        }
+    }
+}
+
 /// The cells of a row, column by column.
 impl Row {
     pub(super) fn packet(&self) -> u64 {

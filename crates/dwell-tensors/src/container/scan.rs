@@ -9,7 +9,7 @@ use dwell_files::arrow_framing::{END_OF_STREAM, PREFIX_BYTES};
 use super::batch::{BatchLayout, rows_of};
 use super::index::IndexBuilder;
 use super::row::Row;
-use super::schema::metadata_bytes;
+use super::schema::{ContainerVersion, metadata_bytes};
 
 /// The longest metadata of a batch that is read; it has the same columns always.
 const MAX_METADATA_BYTES: usize = 64 << 10;
@@ -41,10 +41,10 @@ enum Found {
 
 /// Reads every whole batch of a file of `file_bytes` from `start` on, the end of its schema. Payloads are not looked
 /// at.
-pub(crate) fn scan(file: &File, start: u64, file_bytes: u64) -> io::Result<Scan> {
+pub(crate) fn scan(file: &File, start: u64, file_bytes: u64, version: ContainerVersion) -> io::Result<Scan> {
     let mut scan = Scan { index: IndexBuilder::default(), whole_bytes: start, end: ScanEnd::Open };
     loop {
-        match look(file, scan.whole_bytes, file_bytes)? {
+        match look(file, scan.whole_bytes, file_bytes, version)? {
             Found::Batch { rows, layout } => {
                 scan.index.add_span(&rows, scan.whole_bytes, layout.head_bytes(), layout.bytes);
                 scan.whole_bytes += layout.bytes;
@@ -57,7 +57,7 @@ pub(crate) fn scan(file: &File, start: u64, file_bytes: u64) -> io::Result<Scan>
     }
 }
 
-fn look(file: &File, offset: u64, file_bytes: u64) -> io::Result<Found> {
+fn look(file: &File, offset: u64, file_bytes: u64, version: ContainerVersion) -> io::Result<Found> {
     let damaged = |reason: String| Ok(Found::End(ScanEnd::Damaged(reason)));
     let left_bytes = file_bytes - offset;
     if left_bytes == 0 {
@@ -86,7 +86,7 @@ fn look(file: &File, offset: u64, file_bytes: u64) -> io::Result<Found> {
         return damaged(format!("{left_bytes} bytes of a batch of {}", layout.bytes));
     }
     let columns = read_at(file, offset + message_bytes as u64, layout.columns_bytes)?;
-    match rows_of(&message, columns, &layout) {
+    match rows_of(&message, columns, &layout, version) {
         Ok(rows) => Ok(Found::Batch { rows, layout }),
         Err(reason) => damaged(reason),
     }

@@ -13,7 +13,48 @@ use flatbuffers::FlatBufferBuilder;
 use super::{CHECKSUM_BYTES, PAGE_BYTES, is_sealed, padding, seal};
 
 /// Version of the layout, in the metadata of the schema.
-pub(crate) const CONTAINER_VERSION: &str = "1";
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ContainerVersion {
+    /// Without the column `min_cosine`. Read, and continued where a stream was begun with it.
+    One,
+    /// The one that streams are begun with.
+    #[default]
+    Two,
+}
+
+impl ContainerVersion {
+    /// The version of this text in a stream's metadata.
+    pub(crate) fn of(metadata: &BTreeMap<String, String>) -> Option<Self> {
+        match metadata.get(VERSION_KEY).map(String::as_str) {
+            Some("1") => Some(Self::One),
+            Some("2") => Some(Self::Two),
+            _ => None,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+
+    /// Whether rows say how far off the worst vector is.
+    pub(crate) fn has_cosines(self) -> bool {
+        self == Self::Two
+    }
+
+    /// Every column, in order.
+    pub(super) fn schema(self) -> &'static SchemaRef {
+        match self {
+            Self::One => &SCHEMA_ONE,
+            Self::Two => &SCHEMA,
+        }
+    }
+}
+
+/// The versions that are read, in words.
+pub(crate) const CONTAINER_VERSIONS: &str = "1 or 2";
 /// Key of the version.
 pub(crate) const VERSION_KEY: &str = "dwell.container_version";
 /// The longest schema message that is read.
@@ -44,10 +85,15 @@ pub(super) enum Column {
     Dropped,
     TokenId,
     TokenText,
+    MinCosine,
 }
 
 /// Every column, in order.
 pub(super) static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(columns())));
+
+/// The same without those that came with version 2.
+static SCHEMA_ONE: LazyLock<SchemaRef> =
+    LazyLock::new(|| Arc::new(Schema::new(SCHEMA.fields()[..Column::MinCosine as usize].to_vec())));
 
 fn columns() -> Vec<Field> {
     let shape = DataType::List(Arc::new(Field::new("item", DataType::UInt64, true)));
@@ -71,6 +117,7 @@ fn columns() -> Vec<Field> {
         Field::new("dropped", DataType::UInt64, true),
         Field::new("token_id", DataType::Int64, true),
         Field::new("token_text", DataType::Utf8, true),
+        Field::new("min_cosine", DataType::Float64, true),
     ]
 }
 
@@ -81,10 +128,10 @@ pub(crate) fn metadata_size_bytes(metadata: &BTreeMap<String, String>) -> usize 
 }
 
 /// The message that begins a stream, with what the stream says about itself.
-pub(crate) fn schema_message(metadata: &BTreeMap<String, String>) -> Vec<u8> {
+pub(crate) fn schema_message(metadata: &BTreeMap<String, String>, version: ContainerVersion) -> Vec<u8> {
     let mut all: HashMap<String, String> = metadata.clone().into_iter().collect();
-    all.insert(VERSION_KEY.to_owned(), CONTAINER_VERSION.to_owned());
-    let schema = Schema::new_with_metadata(SCHEMA.fields().clone(), all);
+    all.insert(VERSION_KEY.to_owned(), version.text().to_owned());
+    let schema = Schema::new_with_metadata(version.schema().fields().clone(), all);
     let mut builder = FlatBufferBuilder::new();
     let header = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, &schema).as_union_value();
     let mut message = MessageBuilder::new(&mut builder);
@@ -148,8 +195,9 @@ pub(crate) fn read_schema(
     let schema = parse_schema(bytes.get(prefix_bytes..).unwrap_or_default())?;
     let metadata: BTreeMap<String, String> = schema.metadata().clone().into_iter().collect();
     // Another version may have other columns; that it is another one is for the caller to say.
-    let is_known = metadata.get(VERSION_KEY).is_none_or(|version| version == CONTAINER_VERSION);
-    if is_known && schema.fields() != SCHEMA.fields() {
+    let version = ContainerVersion::of(&metadata);
+    let is_known = version.is_some() || !metadata.contains_key(VERSION_KEY);
+    if is_known && schema.fields() != version.unwrap_or_default().schema().fields() {
         return Err(format!("an Arrow stream with other columns ({})", column_names(schema.fields())));
     }
     if is_known && (bytes.len() % PAGE_BYTES != 0 || !is_sealed(&bytes, &[])) {

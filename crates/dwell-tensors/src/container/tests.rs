@@ -123,11 +123,11 @@ fn a_batch_with_a_page_behind_its_payloads_is_none() {
 fn another_version_is_said_to_be_one_whatever_its_columns() {
     let dir = tempfile::tempdir().unwrap();
     let (mut bytes, _) = stream_bytes(&two_batches());
-    for (from, to) in [(&b"\x01\0\0\x001\0"[..], &b"\x01\0\0\x002\0"[..]), (b"packet", b"pocket")] {
+    for (from, to) in [(&b"\x01\0\0\x002\0"[..], &b"\x01\0\0\x003\0"[..]), (b"packet", b"pocket")] {
         let place = bytes.windows(from.len()).position(|window| window == from).unwrap();
         bytes[place..][..to.len()].copy_from_slice(to);
         let found = TensorFile::open(&at(&dir, &bytes)).err();
-        assert!(matches!(&found, Some(TensorsError::OtherVersion { found, .. }) if found == "2"), "{found:?}");
+        assert!(matches!(&found, Some(TensorsError::OtherVersion { found, .. }) if found == "3"), "{found:?}");
     }
 }
 
@@ -142,7 +142,7 @@ fn a_changed_index_with_the_right_checksum_is_none_or_another_index() {
     for place in 0..plain.len() {
         let mut changed = plain.clone();
         changed[place] ^= [0x01, 0x80, 0xff][place % 3];
-        let index = index_bytes::index_from_bytes(&changed, ends[2] as u64);
+        let index = index_bytes::index_from_bytes(&changed, ends[2] as u64, true);
         // Bytes of a cell that has no value stand for nothing.
         let Some(index) = index.filter(|index| !index.is_same(original.index())) else { continue };
         let mut file = bytes[..ends[2]].to_vec();
@@ -229,6 +229,55 @@ fn pyarrow_reads_a_cut_file_up_to_its_last_whole_batch() {
     }
 }
 
+/// Container version 1, and payloads in which a whole tensor has one step; see the folder's README.
+#[test]
+fn streams_of_the_first_version_are_read_verified_and_ended() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/bounded-v1");
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["range", "nmse", "abs", "mse"] {
+        let path = fixtures.join(format!("{name}.tensors"));
+        let expected = std::fs::read_to_string(fixtures.join(format!("{name}.crc32c"))).unwrap();
+        let file = TensorFile::open(&path).unwrap();
+        assert_eq!((file.is_finished(), file.version()), (true, ContainerVersion::One), "{name}");
+        assert!(verify(&path).unwrap().is_sound(), "{name}");
+        assert_eq!(checksums(&file), expected, "{name}");
+        let loss = file.stored().codec_loss.unwrap();
+        assert!(loss.max_error.is_some() && loss.min_cosine.is_none(), "{name}: {loss:?}");
+
+        // Without its end, it gets one of this version.
+        let last = *file.batches().last().unwrap();
+        let cut = at(&dir, &std::fs::read(&path).unwrap()[..(last.offset + last.bytes) as usize]);
+        assert!(!TensorFile::open(&cut).unwrap().is_finished(), "{name}");
+        crate::recover(&cut).unwrap();
+        assert!(verify(&cut).unwrap().is_sound(), "{name}");
+        assert_eq!(checksums(&TensorFile::open(&cut).unwrap()), expected, "{name}");
+    }
+}
+
+fn checksums(file: &TensorFile) -> String {
+    (0..file.packets().len())
+        .map(|place| format!("{:08x}\n", crc32c::crc32c(&file.read_elements(place).unwrap())))
+        .collect()
+}
+
+#[test]
+fn rows_of_the_first_version_have_no_cosines() {
+    let values: Vec<u8> = (0..4096).flat_map(|index| (index as f32 * 0.7).sin().to_le_bytes()).collect();
+    let codec = Codec::Bounded(Bound::Range(1e-3));
+    let (mut row, _) = tensor(0, "x", codec, DType::F32, &[8, 512], &values);
+    assert!(row.encoded().unwrap().min_cosine.unwrap() > 0.999);
+    let [one, two] = [ContainerVersion::One, ContainerVersion::Two].map(|version| {
+        let frame = batch_frame(std::slice::from_ref(&row), version);
+        let metadata = schema::metadata_bytes(&frame.head).unwrap();
+        let (message, columns) = frame.head.split_at(8 + metadata);
+        let layout = batch::BatchLayout::of(message).unwrap();
+        batch::rows_of(message, columns.to_vec(), &layout, version).unwrap().remove(0)
+    });
+    assert_eq!(two, row);
+    row.forget_cosine();
+    assert_eq!(one, row);
+}
+
 fn any_encoded() -> impl Strategy<Value = Encoded> {
     let figure = || proptest::option::of(0.0..1e9_f64);
     let codec = prop_oneof![
@@ -239,11 +288,12 @@ fn any_encoded() -> impl Strategy<Value = Encoded> {
         (1e-9..1e9_f64).prop_map(|bound| Codec::Bounded(Bound::Absolute(bound))),
         (1e-9..1.0_f64).prop_map(|bound| Codec::Bounded(Bound::RelativeMse(bound))),
     ];
-    (codec, figure(), figure(), figure()).prop_map(|(codec, bound, max_error, mse)| Encoded {
+    (codec, figure(), figure(), figure(), figure()).prop_map(|(codec, bound, max_error, mse, min_cosine)| Encoded {
         codec,
         bound,
         max_error,
         mse,
+        min_cosine,
     })
 }
 

@@ -9,7 +9,7 @@ use dwell_files::AtomicFile;
 use super::frame::batch_frame;
 use super::index::IndexBuilder;
 use super::row::Row;
-use super::schema::schema_message;
+use super::schema::{ContainerVersion, schema_message};
 use super::{MAX_BATCH_ROWS, PAGE_BYTES};
 use crate::TensorsError;
 
@@ -36,7 +36,7 @@ impl RowWriter {
             rows: Vec::new(),
             payloads: Vec::new(),
         };
-        writer.write(&schema_message(metadata))?;
+        writer.write(&schema_message(metadata, ContainerVersion::default()))?;
         Ok(writer)
     }
 
@@ -59,7 +59,7 @@ impl RowWriter {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let frame = batch_frame(&self.rows);
+        let frame = batch_frame(&self.rows, ContainerVersion::default());
         self.index.add(&self.rows, self.written_bytes, &frame);
         let payloads = std::mem::take(&mut self.payloads);
         for part in [frame.head.as_slice(), payloads.as_slice(), &[0; PAGE_BYTES][..frame.tail_bytes]] {

@@ -69,7 +69,7 @@ impl StreamCopy {
 }
 
 /// How elements are stored that were encoded twice: their errors are at most the sum, and so are the roots of their
-/// mean squares.
+/// mean squares, and the angles between vectors.
 fn after(before: Encoded, now: Encoded) -> Encoded {
     let joined = |one: Option<f64>, other: Option<f64>, join: fn(f64, f64) -> f64| match (one, other) {
         (Some(one), Some(other)) => Some(join(one, other)),
@@ -78,8 +78,14 @@ fn after(before: Encoded, now: Encoded) -> Encoded {
     Encoded {
         max_error: joined(before.max_error, now.max_error, |one, other| one + other),
         mse: joined(before.mse, now.mse, |one, other| (one.sqrt() + other.sqrt()).powi(2)),
+        min_cosine: joined(before.min_cosine, now.min_cosine, cosine_of_both),
         ..now
     }
+}
+
+/// The cosine of the sum of two angles, given by their cosines.
+fn cosine_of_both(one: f64, other: f64) -> f64 {
+    (one.clamp(-1.0, 1.0).acos() + other.clamp(-1.0, 1.0).acos()).min(std::f64::consts::PI).cos()
 }
 
 #[cfg(test)]

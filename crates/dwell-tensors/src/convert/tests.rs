@@ -69,6 +69,13 @@ fn packets_alone_are_flat_and_a_torn_one_is_counted() {
     assert!(odd.contains("4 bytes of elements, which are no float64"), "{odd}");
 }
 
+fn cosine(values: &[f32], elements: &[u8]) -> f64 {
+    let after: Vec<f64> = elements.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect();
+    let before: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
+    let dot = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
+    dot(&before, &after) / (dot(&before, &before) * dot(&after, &after)).sqrt()
+}
+
 #[test]
 fn what_was_lost_before_is_not_forgotten() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,6 +93,8 @@ fn what_was_lost_before_is_not_forgotten() {
         let found = stats(&again).total;
         assert!(found.max_error >= differs.max_abs_diff && found.mse >= differs.mse, "{codec}: {found:?} {differs:?}");
         assert!(found.max_error >= Some(told), "{codec}: {found:?} after {told}");
+        let cosine = cosine(&values, &again.read_elements(0).unwrap());
+        assert!(found.min_cosine.unwrap() <= cosine + 1e-9 && cosine < 1.0, "{codec}: {found:?} {cosine}");
         (from, told) = (again, found.max_error.unwrap());
     }
     assert!(told > 9e-3 && told < 1.1e-2, "{told}");

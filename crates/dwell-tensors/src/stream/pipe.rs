@@ -14,11 +14,14 @@ use super::queues::{Queue, Reorder};
 use super::sink::{self, Sink};
 use super::spill::Spill;
 use crate::StreamOptions;
+use crate::container::ContainerVersion;
 
 /// From the producers to the file.
 pub(super) struct Pipe {
     pub(super) path: PathBuf,
     pub(super) options: StreamOptions,
+    /// Which columns batches have.
+    pub(super) version: ContainerVersion,
     pub(super) layout: Layout,
     pub(super) memory: Arc<Memory>,
     pub(super) intake: Intake,

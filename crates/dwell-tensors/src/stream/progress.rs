@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Stored;
+
 /// How far a stream is. Counts go up only, except for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamProgress {
@@ -36,6 +38,8 @@ pub struct StreamProgress {
 pub struct StreamSummary {
     /// The last state of its counts.
     pub progress: StreamProgress,
+    /// What the codecs made of the tensors.
+    pub stored: Stored,
     /// From the first call to the last byte.
     pub duration: Duration,
     /// Whether writes went past the page cache.

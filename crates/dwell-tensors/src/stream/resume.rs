@@ -8,12 +8,13 @@ use std::thread;
 
 use super::checkpoint::{Checkpoint, file_name, identity, remove_if_there};
 use super::error::StreamError;
-use crate::container::{Index, read_at};
+use crate::container::{ContainerVersion, Index, read_at};
 use crate::{StreamOptions, TensorFile, TensorsError};
 
 /// A stream as it was at its checkpoint.
 pub(super) struct Restored {
     pub(super) index: Index,
+    pub(super) version: ContainerVersion,
     /// Length of the message that begins it.
     pub(super) schema_bytes: usize,
     pub(super) checkpoint: Checkpoint,
@@ -46,7 +47,8 @@ pub(super) fn restore(path: &Path, checkpoint_path: &Path, options: &StreamOptio
     check_settings(&file, &checkpoint, options)?;
     let index = checked_index(&file, &checkpoint)?;
     let excess_bytes = file.file_bytes() - checkpoint.stream_bytes;
-    Ok(Restored { index, schema_bytes: file.head_bytes() as usize, checkpoint, excess_bytes })
+    let (version, schema_bytes) = (file.version(), file.head_bytes() as usize);
+    Ok(Restored { index, version, schema_bytes, checkpoint, excess_bytes })
 }
 
 fn check_identity(
@@ -130,4 +132,44 @@ fn first_damage(file: &TensorFile, packets: usize) -> Option<TensorsError> {
         }
     });
     damage.into_inner()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::*;
+    use crate::container::schema_message;
+    use crate::stream::checkpoint::default_path;
+    use crate::testing::floats;
+    use crate::{DType, TensorHead, TensorStream, verify};
+
+    /// Its batches stay alike, so that other programs can still read it as one.
+    #[test]
+    fn a_stream_of_the_first_version_goes_on_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.tensors");
+        let schema = schema_message(&BTreeMap::new(), ContainerVersion::One);
+        fs::write(&path, &schema).unwrap();
+        let options = StreamOptions { codec: "bounded:range:1e-3".parse().unwrap(), ..StreamOptions::default() };
+        let checkpoint =
+            Checkpoint::new(&path, schema.len() as u64, (0, 0, 0), options.codec.to_string(), identity(&schema));
+        checkpoint.write(&default_path(&path)).unwrap();
+
+        let (stream, _) = TensorStream::resume(&path, options).unwrap();
+        let values: Vec<f32> = (0..4096).map(|index| (index as f32 * 0.7).sin()).collect();
+        let (name, dtype, shape) = ("x".to_owned(), DType::F32, vec![8, 512]);
+        let head = TensorHead { name, layer: None, step: 0, token_index: None, timestamp_ns: 0, dtype, shape };
+        stream.submit(head, &floats(&values)).unwrap();
+        let summary = stream.finish().unwrap();
+
+        let file = TensorFile::open(&path).unwrap();
+        assert_eq!((file.version(), file.packets().len()), (ContainerVersion::One, 1));
+        assert!(verify(&path).unwrap().is_sound());
+        assert_eq!(summary.stored, file.stored());
+        let loss = summary.stored.codec_loss.unwrap();
+        assert!(loss.max_error.is_some() && loss.min_cosine.is_none(), "{loss:?}");
+    }
 }

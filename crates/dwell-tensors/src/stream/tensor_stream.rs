@@ -29,9 +29,9 @@ use super::sync::lock;
 use super::threads::Threads;
 use super::tokens_file;
 use crate::container::{
-    IndexBuilder, MAX_METADATA_BYTES, MAX_TEXT_BYTES, metadata_size_bytes, read_at, schema_message,
+    ContainerVersion, IndexBuilder, MAX_METADATA_BYTES, MAX_TEXT_BYTES, metadata_size_bytes, read_at, schema_message,
 };
-use crate::{Pressure, StreamOptions, TensorHead, TensorsError, TokenMark};
+use crate::{Pressure, Stored, StreamOptions, TensorHead, TensorsError, TokenMark};
 
 /// A stream being written, from any number of threads.
 ///
@@ -52,6 +52,7 @@ pub struct TensorStream {
 struct Beginning {
     file: File,
     schema: Vec<u8>,
+    version: ContainerVersion,
     index: IndexBuilder,
     intake: IntakeState,
     whole: Whole,
@@ -64,14 +65,15 @@ impl TensorStream {
         let file = open_locked(path, true)?;
         checkpoint::remove_if_there(&checkpoint_path)?;
         checkpoint::remove_if_there(&tokens_file::tokens_path(path))?;
-        let schema = schema_message(&metadata(&options));
+        let version = ContainerVersion::default();
+        let schema = schema_message(&metadata(&options), version);
         let written = file.set_len(0).and_then(|()| file.write_all_at(&schema, 0));
         written.map_err(|error| TensorsError::from_io("beginning a tensor stream", path, error))?;
         // Its name; what is in it is made durable by checkpoints and at the end.
         sync_directory_of(path)?;
         let whole = Whole { bytes: schema.len() as u64, parcels: 0, packets: 0 };
-        let beginning =
-            Beginning { file, schema, index: IndexBuilder::default(), intake: IntakeState::default(), whole };
+        let (index, intake) = (IndexBuilder::default(), IntakeState::default());
+        let beginning = Beginning { file, schema, version, index, intake, whole };
         Self::start(path, options, layout, checkpoint_path, beginning)
     }
 
@@ -86,7 +88,7 @@ impl TensorStream {
             stream.checkpoint()?;
             return Ok((stream, Resumed::default()));
         }
-        let Restored { index, schema_bytes, checkpoint, excess_bytes } =
+        let Restored { index, version, schema_bytes, checkpoint, excess_bytes } =
             resume::restore(path, &checkpoint_path, &options)?;
         let cut = file.set_len(checkpoint.stream_bytes).and_then(|()| read_at(&file, 0, schema_bytes));
         let schema = cut.map_err(|error| TensorsError::from_io("cutting a tensor stream", path, error))?;
@@ -100,7 +102,7 @@ impl TensorStream {
         };
         let intake = IntakeState::behind(&index, checkpoint.packets, checkpoint.next_step);
         let whole = Whole { bytes: checkpoint.stream_bytes, parcels: 0, packets: index.packets.len() as u64 };
-        let beginning = Beginning { file, schema, index: index.into(), intake, whole };
+        let beginning = Beginning { file, schema, version, index: index.into(), intake, whole };
         Ok((Self::start(path, options, layout, checkpoint_path, beginning)?, resumed))
     }
 
@@ -111,7 +113,7 @@ impl TensorStream {
         checkpoint_path: PathBuf,
         beginning: Beginning,
     ) -> Result<Self, TensorsError> {
-        let Beginning { file, schema, index, intake, whole } = beginning;
+        let Beginning { file, schema, version, index, intake, whole } = beginning;
         let spill = match options.pressure {
             Pressure::Spill => {
                 let dir = options.spill_dir.clone().unwrap_or_else(|| folder_of(path).to_path_buf());
@@ -131,6 +133,7 @@ impl TensorStream {
             sink: Sink::new(path, file, options.direct_io, layout.chunk_bytes, whole),
             failure: Failure::default(),
             layout,
+            version,
             options,
         });
         let threads = Some(Threads::start(&pipe, index, whole)?);
@@ -231,16 +234,17 @@ impl TensorStream {
     /// Writes what is left and the index, and removes the checkpoint.
     pub fn finish(mut self) -> Result<StreamSummary, TensorsError> {
         let index = self.end()?;
+        let stored = index.as_ref().map(|index| Stored::of(index.index())).unwrap_or_default();
         self.seal(index)?;
         checkpoint::remove_if_there(&self.checkpoint_path)?;
-        Ok(self.summary())
+        Ok(self.summary(stored))
     }
 
     /// Writes what is left and keeps the checkpoint, for a producer that failed.
     pub fn abandon(mut self) -> Result<StreamSummary, TensorsError> {
-        self.end()?;
+        let index = self.end()?;
         self.pipe.sink.sync()?;
-        Ok(self.summary())
+        Ok(self.summary(index.map(|index| Stored::of(index.index())).unwrap_or_default()))
     }
 
     /// Lets everything arrive and ends the threads; also writes the tokens, because they are all known.
@@ -266,8 +270,9 @@ impl TensorStream {
         sealed
     }
 
-    fn summary(&self) -> StreamSummary {
+    fn summary(&self, stored: Stored) -> StreamSummary {
         StreamSummary {
+            stored,
             progress: self.progress(),
             duration: self.began.elapsed(),
             used_direct_io: self.pipe.sink.uses_direct_io(),

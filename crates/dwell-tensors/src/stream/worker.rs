@@ -35,7 +35,7 @@ fn encode(codec: Codec, encoder: &mut Encoder, parcel: Parcel) -> EncodedParcel 
                     let encoded = encoder.encode(codec, head.dtype, head.row_length(), raw, &mut room.bytes);
                     (encoded, &room.bytes[start..])
                 }
-                None => (Encoded { codec: Codec::None, bound: None, max_error: None, mse: None }, raw),
+                None => (Encoded::lossless(Codec::None), raw),
             };
             Row::Tensor { packet, crc32c: crc32c::crc32c(payload), payload_bytes: payload.len() as u64, head, encoded }
         }

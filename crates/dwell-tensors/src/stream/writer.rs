@@ -76,11 +76,16 @@ impl Writer<'_> {
     }
 
     fn close_batch(&mut self) {
-        let open = std::mem::take(&mut self.open);
+        let mut open = std::mem::take(&mut self.open);
         if open.rows.is_empty() {
             return;
         }
-        let frame = batch_frame(&open.rows);
+        let version = self.pipe.version;
+        if !version.has_cosines() {
+            // The index at the end says what the batches say.
+            open.rows.iter_mut().for_each(Row::forget_cosine);
+        }
+        let frame = batch_frame(&open.rows, version);
         self.index.add(&open.rows, self.end.bytes, &frame);
         let batch = Batch::new(self.end.bytes, frame, open.payloads, open.leases);
         self.end.bytes += batch.bytes;
