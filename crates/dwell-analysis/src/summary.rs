@@ -9,7 +9,7 @@ use crate::metrics::write_once::StoredBytes;
 use crate::ranges::{ByteRange, byte_count, bytes_outside, covered_at_least, page_count};
 use crate::region_type::RegionTypeName;
 use crate::sampling::SamplerTally;
-use crate::table::RegionFigures;
+use crate::table::{RegionFigures, RegionName};
 use crate::totals::{Tallied, Totals, TypeTotals};
 
 /// The totals of all region types, and the rows of all regions by id.
@@ -139,6 +139,7 @@ fn region_row(
 ) -> RegionFigures {
     RegionFigures {
         region_id: region.region_id,
+        name: RegionName::default(),
         region_type,
         first_seen_ns: Some(region.first_seen_ns),
         last_seen_ns: Some(region.last_seen_ns),

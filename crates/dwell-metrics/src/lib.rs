@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod region_names;
 
 use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options};
 use dwell_events::schema::Table;
@@ -29,5 +30,7 @@ pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, Metr
     for batch in open_table_subset(run.path(), Table::Trace, &options.trace_columns())? {
         analyser.push_trace(&batch?).map_err(failed)?;
     }
-    Ok(analyser.finish())
+    let mut report = analyser.finish();
+    report.name_regions(region_names::read(run)?);
+    Ok(report)
 }
