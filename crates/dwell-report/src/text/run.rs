@@ -12,7 +12,7 @@ use crate::{RegionSummary, RunSummary};
 pub fn summary_text(run: &RunSummary) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
-    line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
+    line("model", run.model_title.clone());
     if let Some(server) = &run.server {
         line("engine", engine_line(&run.engine, server));
     }
