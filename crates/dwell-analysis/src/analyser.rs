@@ -1,5 +1,7 @@
 //! Takes the tables of a run batch by batch and gives the report.
 
+use std::collections::BTreeMap;
+
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
@@ -213,6 +215,7 @@ impl Analyser {
             region_types: Vec::new(),
             regions: Vec::new(),
             mrm_trace: None,
+            region_names: BTreeMap::new(),
             totals: Totals::default(),
         };
         match self.gathering {

@@ -60,6 +60,6 @@ pub use metrics::suitability::{NotRatedReason, SuitabilityClass, SuitabilityThre
 pub use reader::KV_LIFECYCLE_COLUMNS;
 pub use region_type::RegionTypeName;
 pub use sampling::{Estimate, Obstacle};
-pub use table::{MetricsReport, ObservationWindow, RegionFigures, TypeValues, metric_columns};
+pub use table::{MetricsReport, ObservationWindow, RegionFigures, RegionName, TypeValues, metric_columns};
 pub use totals::Totals;
 pub use view::{RunView, ViewedRun};

@@ -9,7 +9,7 @@ use crate::metrics::retention::{MrmRetentionSummary, Retention};
 use crate::metrics::suitability::{Suitability, SuitabilityClass};
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::{self, WriteOnce};
-use crate::table::RegionFigures;
+use crate::table::{RegionFigures, RegionName};
 use crate::{Basis, Definitions};
 
 /// One row per region type.
@@ -78,6 +78,7 @@ pub(crate) fn regions(frames: &MrmTraceFrames, basis: Basis) -> Vec<RegionFigure
         .zip(&frames.locality_per_region)
         .map(|(((retention, frequency), working_set), locality)| RegionFigures {
             region_id: retention.region_id,
+            name: RegionName::default(),
             region_type: retention.region_type.clone(),
             first_seen_ns: None,
             last_seen_ns: None,

@@ -9,7 +9,7 @@ use crate::metrics::write_once::StoredBytes;
 use crate::observation::Observation;
 use crate::ranges::{ByteRange, byte_count, bytes_outside, covered_at_least, page_count};
 use crate::region_type::RegionTypeName;
-use crate::table::{ObservationWindow, RegionFigures};
+use crate::table::{ObservationWindow, RegionFigures, RegionName};
 use crate::totals::{Tallied, Totals, TypeTotals};
 
 /// The totals of all region types, and the rows of all regions by id.
@@ -147,6 +147,7 @@ fn region_row(
 ) -> RegionFigures {
     RegionFigures {
         region_id: region.region_id,
+        name: RegionName::default(),
         region_type,
         first_seen_ns: Some(region.first_seen_ns),
         last_seen_ns: Some(region.last_seen_ns),

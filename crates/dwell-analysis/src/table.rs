@@ -1,5 +1,7 @@
 //! The report: one row per region type and one per region, and the same as CSV.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::column::{Column, MetricTable, Value, csv_text};
@@ -39,11 +41,23 @@ impl ObservationWindow {
     }
 }
 
+/// What `region_map` calls a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RegionName {
+    /// Tensor that owns the bytes; none where nothing says so.
+    pub tensor: Option<String>,
+    /// Layer of the tensor, if it belongs to one.
+    pub layer: Option<u16>,
+}
+
 /// The figures of one region.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegionFigures {
     /// The region.
     pub region_id: u64,
+    /// Its name; empty until [`MetricsReport::name_regions`] gives it.
+    #[serde(flatten)]
+    pub name: RegionName,
     /// Its type.
     pub region_type: RegionTypeName,
     /// Time of its earliest row; not among the figures of mrm-trace.
@@ -87,6 +101,9 @@ pub struct MetricsReport {
     pub regions: Vec<RegionFigures>,
     /// The tables of mrm-trace, if its definitions were asked for.
     pub mrm_trace: Option<MrmTraceFrames>,
+    /// The names of regions, by id.
+    #[serde(skip)]
+    pub(crate) region_names: BTreeMap<u64, RegionName>,
     /// What the figures were computed from; empty by the definitions of mrm-trace.
     #[serde(skip)]
     pub(crate) totals: Totals,
@@ -155,13 +172,29 @@ impl MetricsReport {
         let columns: Vec<_> = region_columns().into_iter().map(|(_, column)| column).collect();
         match &self.mrm_trace {
             None => csv_text(&columns, &self.regions),
-            Some(frames) => csv_text(&columns, &mrm_rows::regions(frames, self.basis)),
+            Some(frames) => {
+                let mut rows = mrm_rows::regions(frames, self.basis);
+                name_rows(&mut rows, &self.region_names);
+                csv_text(&columns, &rows)
+            }
         }
+    }
+
+    /// Gives the regions their names. The trace has ids alone; `region_map` has the names.
+    pub fn name_regions(&mut self, names: BTreeMap<u64, RegionName>) {
+        name_rows(&mut self.regions, &names);
+        self.region_names = names;
     }
 
     /// What the figures were computed from; empty by the definitions of mrm-trace.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+}
+
+fn name_rows(rows: &mut [RegionFigures], names: &BTreeMap<u64, RegionName>) {
+    for row in rows {
+        row.name = names.get(&row.region_id).cloned().unwrap_or_default();
     }
 }
 

@@ -42,8 +42,6 @@ pub struct BuiltRun {
     pub metrics: MetricsReport,
     /// What was not seen.
     pub losses: Vec<LossRow>,
-    /// What to do about the failure of the worker, if it failed.
-    pub failure_hints: Vec<String>,
     /// Whether anything that should be there is missing.
     pub is_partial: bool,
 }
@@ -118,8 +116,7 @@ fn build_and_seal(
         results: results_of(run),
     }
     .apply(run)?;
-    let failure_hints = labelled.outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect();
-    Ok(BuiltRun { path: run.path().to_owned(), metadata, metrics, losses: labelled.loss, failure_hints, is_partial })
+    Ok(BuiltRun { path: run.path().to_owned(), metadata, metrics, losses: labelled.loss, is_partial })
 }
 
 /// Whether anything that should be there is missing.

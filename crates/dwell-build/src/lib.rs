@@ -28,5 +28,5 @@ pub use build::{BuildSetup, BuiltRun, build_run};
 pub use error::BuildError;
 pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;
-pub use recover::{ensure_unattended, recover_run};
+pub use recover::{ensure_unattended, is_running_dwell, recover_run};
 pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};

@@ -11,6 +11,7 @@ use dwell_metadata::{
     CollectorAbout, CollectorUse, Fallback, Generation, ObserverEffect, RunMetadata, RunRecord, Stop, TableOrigin,
     Telemetry,
 };
+use dwell_process::own_peak_rss_bytes;
 use dwell_store::{RunDir, utc_text};
 
 use crate::build::Built;
@@ -31,7 +32,10 @@ pub(crate) fn run_metadata(
     let untraced = request.untraced.as_ref();
     let peak = outcome.peak_rss_bytes;
     let processes = (samples.worker, samples.observer);
-    let effect = ObserverEffect::of(processes, peak, facts.worker_blocked_ns, generation.as_ref(), untraced);
+    let effect = ObserverEffect {
+        observer_peak_rss_bytes: own_peak_rss_bytes(),
+        ..ObserverEffect::of(processes, peak, facts.worker_blocked_ns, generation.as_ref(), untraced)
+    };
     RunMetadata {
         run_id: run.run_id().to_owned(),
         started_at_utc: utc_text(record.clock.unix_ns / 1_000_000_000),
@@ -58,6 +62,7 @@ pub(crate) fn run_metadata(
         graphs: labelled.graphs,
         graph_computations: labelled.steps,
         kv_accesses: is_traced(record, labelled).then_some(labelled.kv_accesses),
+        failure_hints: outcome.failed.iter().flat_map(|(_, hints)| hints.clone()).collect(),
         failure: outcome.failed.as_ref().map(|(message, _)| message.clone()).or(facts.worker_failure.clone()),
         ..RunMetadata::of_request(request)
     }

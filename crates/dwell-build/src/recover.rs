@@ -58,8 +58,9 @@ fn attendant(run: &RunDir) -> Result<Option<u32>, BuildError> {
     Ok(observer.into_iter().chain(workers).find(|&pid| is_running_dwell(pid)))
 }
 
-/// Process ids are used again; one that now belongs to something else does not hold the run.
-fn is_running_dwell(pid: u32) -> bool {
+/// Whether a process runs the program of this one. Process ids are used again; one that now belongs to something else does
+/// not hold the run.
+pub fn is_running_dwell(pid: u32) -> bool {
     let program_name = |link: &str| {
         let path = fs::read_link(link).ok()?;
         // The kernel says this of a program that was replaced while it runs.

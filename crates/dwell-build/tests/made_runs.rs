@@ -289,3 +289,26 @@ fn a_run_without_a_record_of_what_was_asked_for_is_not_recovered() {
     let refused = run.recover().err().unwrap();
     assert!(matches!(refused, BuildError::NothingRecorded { .. }), "{refused}");
 }
+
+#[test]
+fn figures_by_region_name_tensor_and_layer() {
+    let run = MadeRun::recorded("small", 2);
+    run.build();
+    let text = fs::read_to_string(run.dir.path().join("metrics_by_region.csv")).unwrap();
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().ends_with(",basis,tensor,layer"));
+    let mut named: Vec<(&str, &str, &str)> = lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            (fields[1], fields[fields.len() - 2], fields[fields.len() - 1])
+        })
+        .collect();
+    named.retain(|(region_type, ..)| matches!(*region_type, "weight" | "kv_cache"));
+    named.sort_unstable();
+    let expected = [
+        ("kv_cache", "cache_k_l0", "0"),
+        ("weight", "blk.0.attn_k.weight", "0"),
+        ("weight", "token_embd.weight", ""),
+    ];
+    assert_eq!(named, expected);
+}

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ExperimentError, ExperimentSummary, Setup};
 
-const RECORD_FILE: &str = "experiment.json";
+pub(crate) const RECORD_FILE: &str = "experiment.json";
 const CONFIG_FILE: &str = "experiment.yaml";
-const FINISHED_FILE: &str = "finished.json";
-const LOCK_FILE: &str = ".lock";
+pub(crate) const FINISHED_FILE: &str = "finished.json";
+pub(crate) const LOCK_FILE: &str = ".lock";
 const INTERRUPTED_DIR: &str = "interrupted";
 
 const OPENING: &str = "opening an experiment";

@@ -115,13 +115,11 @@ impl FileError {
 impl Hint for FileError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => vec![
-                format!(
-                    "see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`",
-                    parent(path).display()
-                ),
-                "what was written so far is whole: `dwell recover` finishes the run once there is space".to_owned(),
-            ],
+            // What can be done with a half-written file is for its owner to say: many are deleted.
+            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => vec![format!(
+                "see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`",
+                parent(path).display()
+            )],
             Self::PermissionDenied { path, .. } => {
                 vec![format!("see who may write there with `ls -ld '{}'`", parent(path).display())]
             }
@@ -139,8 +137,10 @@ impl Hint for FileError {
     }
 }
 
+/// The folder that a file lies in, by a name that a shell takes: a plain file name lies in `.`.
 fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(path)
+    let folder = path.parent().unwrap_or(path);
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 #[cfg(test)]
@@ -156,5 +156,19 @@ mod tests {
             r#"writing a raw batch found no space left on the device: "/r/raw/records.arrows""#
         );
         assert!(error.hints()[0].contains("df -h '/r/raw'"));
+    }
+
+    #[test]
+    fn the_folder_of_a_plain_file_name_is_the_present_one() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = FileError::from_io("creating a file", Path::new("samples.csv"), denied);
+        assert_eq!(error.hints(), ["see who may write there with `ls -ld '.'`"]);
+    }
+
+    #[test]
+    fn a_full_disk_promises_no_file_that_may_be_deleted() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let hints = FileError::from_io("writing a file", Path::new("out.safetensors"), full).hints();
+        assert_eq!(hints, ["see what fills the disk with `df -h '.'`, or write elsewhere with `-o`"]);
     }
 }

@@ -34,6 +34,8 @@ pub struct ObserverEffect {
     pub observer_cpu_share: Option<f64>,
     /// Highest resident memory of the observer as a share of the worker's.
     pub observer_memory_share: Option<f64>,
+    /// Highest resident memory of the observer by the kernel's account, including the building of the tables.
+    pub observer_peak_rss_bytes: Option<u64>,
     /// Time for which the worker waited for the observer to take records.
     pub worker_blocked_ns: u64,
     /// Speed against the same work without recording, if that was measured.
@@ -94,6 +96,7 @@ impl ObserverEffect {
             observer,
             observer_cpu_share: share.map(|(observer, worker)| observer as f64 / worker as f64),
             observer_memory_share: memory.map(|(observer, worker)| observer as f64 / worker as f64),
+            observer_peak_rss_bytes: None,
             worker_blocked_ns,
             slowdown: generation.zip(untraced).map(|(traced, untraced)| Slowdown::of(traced, untraced)),
         }

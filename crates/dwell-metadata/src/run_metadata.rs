@@ -103,6 +103,9 @@ pub struct RunMetadata {
     pub kv_accesses: Option<KvAccesses>,
     /// Why the worker failed, if it did.
     pub failure: Option<String>,
+    /// What to do about the failure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failure_hints: Vec<String>,
     /// Which recorded KV events the run was made from; only runs that `dwell import kv-events` made have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_events: Option<KvEventsImport>,
@@ -205,6 +208,7 @@ impl Default for RunMetadata {
             graph_computations: 0,
             kv_accesses: None,
             failure: None,
+            failure_hints: Vec::new(),
             kv_events: None,
             relabelled: None,
         }

@@ -109,6 +109,7 @@ fn full() -> RunMetadata {
         graph_computations: 40,
         kv_accesses: Some(KvAccesses { loaded_unoccupied_bytes: 4, ..KvAccesses::default() }),
         failure: Some("the worker was killed".to_owned()),
+        failure_hints: vec!["look".to_owned()],
         kv_events: imported.kv_events.map(|events| KvEventsImport { files: vec![file], ..events }),
         relabelled: Some(Relabelling { input: "old/run".into(), ..Relabelling::default() }),
         ..RunMetadata::of_request(&request())

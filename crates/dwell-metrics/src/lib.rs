@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod region_names;
 
 use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
 use dwell_events::schema::Table;
@@ -59,5 +60,7 @@ fn analyse_rows(run: &RunDir, options: Options) -> Result<MetricsReport, Metrics
     for batch in blocks.into_iter().flatten() {
         analyser.push_kv_lifecycle(&batch?).map_err(failed)?;
     }
-    Ok(analyser.finish())
+    let mut report = analyser.finish();
+    report.name_regions(region_names::read(run)?);
+    Ok(report)
 }

@@ -105,7 +105,7 @@ impl RunResults {
 }
 
 /// What a run's `metadata.json` says; none if it has no such file.
-fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportError> {
+pub(crate) fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportError> {
     let text = run.read_metadata_json()?;
     Ok(text.map(|text| RunMetadata::parse(&text, &run.metadata_json())).transpose()?)
 }

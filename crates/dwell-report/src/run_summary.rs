@@ -14,6 +14,8 @@ use dwell_events::server::ServerDescription;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
 use serde::Serialize;
 
+use crate::text::model_title_of;
+
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
@@ -25,6 +27,8 @@ pub struct RunSummary {
     pub model_id: String,
     /// The runtime's description of the model.
     pub model: Option<String>,
+    /// The model in words: name, parameters, type of the weights.
+    pub model_title: String,
     /// What ran it.
     pub engine: String,
     /// What a server said of itself.
@@ -55,7 +59,7 @@ pub struct RunSummary {
     pub validity: Option<Validity>,
     /// Whether what was recorded is whole enough to be used.
     pub quality: Option<Quality>,
-    /// Highest resident memory of this process, the building of the tables included.
+    /// Highest resident memory of the observer, including the building of the tables.
     pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
     pub failure: Option<String>,
@@ -202,8 +206,6 @@ pub struct RegionSummary {
 
 impl RunSummary {
     /// From what is known of a run that was built.
-    ///
-    /// What only its observer knows is left empty: the memory of its observer, and what to do about a failure.
     pub fn new(run_dir: &Path, metadata: &RunMetadata, metrics: &MetricsReport, loss: Vec<LossSummary>) -> Self {
         let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == "unknown");
         Self {
@@ -211,6 +213,7 @@ impl RunSummary {
             run_id: metadata.run_id.clone(),
             model_id: metadata.model_id.clone(),
             model: metadata.model.as_ref().map(|model| model.description.clone()),
+            model_title: model_title_of(metadata),
             engine: metadata.engine.clone(),
             server: metadata.server.clone(),
             state: metadata.state.clone(),
@@ -225,9 +228,9 @@ impl RunSummary {
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
-            observer_peak_rss_bytes: None,
+            observer_peak_rss_bytes: metadata.observer_effect.as_ref().and_then(|effect| effect.observer_peak_rss_bytes),
             failure: metadata.failure.clone(),
-            failure_hints: Vec::new(),
+            failure_hints: metadata.failure_hints.clone(),
         }
     }
 }

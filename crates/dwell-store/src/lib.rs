@@ -54,6 +54,6 @@ pub use run_state::{RunMarker, RunState};
 pub use table_copy::{ConstantColumn, copy_table_with};
 pub use table_reader::{TableReader, open_table, open_table_columns, open_table_subset};
 pub use table_writer::TableWriter;
-pub use utc::{unix_secs_now, utc_text};
+pub use utc::{unix_secs_now, unix_secs_of, utc_text};
 pub use verify::{ChangedFile, TableProblem, VerifyReport, verify};
 pub use verify_tree::{ManifestCheck, RunCheck, RunOutcome, TreeReport, verify_tree};

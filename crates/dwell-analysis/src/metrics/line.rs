@@ -41,5 +41,9 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "time of the last access"),
         column(24, "basis", Unit::None, Merging::Weakest, Getter::Text(|row| Some(Cow::from(row.read_frequency.basis.name()))),
             "how the accesses were obtained: `exact`, `page`, `sampled` or `inferred`"),
+        column(25, "tensor", Unit::None, Merging::Same, Getter::Text(|row| row.name.tensor.as_deref().map(Cow::from)),
+            "tensor that owns the bytes, from `region_map`"),
+        column(26, "layer", Unit::None, Merging::Same, Getter::Integer(|row| row.name.layer.map(u64::from)),
+            "layer of the tensor, from 0; empty if it belongs to none"),
     ],
 };

@@ -21,10 +21,7 @@ pub fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
 pub fn table(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths: Vec<usize> = (0..columns).map(|column| column_width(lines, column)).collect();
     let mut text = String::new();
     for line in lines {
         let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
@@ -36,9 +33,69 @@ pub fn table(lines: &[Vec<String>]) -> String {
     text
 }
 
+/// How a table becomes narrower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Leaves out the column with this heading.
+    LeaveOut(&'static str),
+    /// Shortens the cells of the column with this heading in their middle, to this many characters at least.
+    Shorten(&'static str, usize),
+}
+
+/// A table within a width: the first line holds the headings, and the steps are taken in turn until the lines fit.
+pub fn table_within(lines: &[Vec<String>], width_chars: usize, fit: &[Fit]) -> String {
+    let mut lines = lines.to_vec();
+    for step in fit {
+        let too_wide = table_width(&lines).saturating_sub(width_chars);
+        let place = |heading: &str| lines.first().and_then(|line| line.iter().position(|cell| cell == heading));
+        match *step {
+            _ if too_wide == 0 => break,
+            Fit::LeaveOut(heading) => {
+                let Some(column) = place(heading) else { continue };
+                lines.iter_mut().filter(|line| column < line.len()).for_each(|line| drop(line.remove(column)));
+            }
+            Fit::Shorten(heading, least_chars) => {
+                let Some(column) = place(heading) else { continue };
+                let most_chars = column_width(&lines, column).saturating_sub(too_wide).max(least_chars);
+                lines.iter_mut().filter_map(|line| line.get_mut(column)).for_each(|cell| shorten(cell, most_chars));
+            }
+        }
+    }
+    table(&lines)
+}
+
+fn column_width(lines: &[Vec<String>], column: usize) -> usize {
+    lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+}
+
+fn table_width(lines: &[Vec<String>]) -> usize {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    (0..columns).map(|column| column_width(lines, column)).sum::<usize>() + 2 * columns.saturating_sub(1)
+}
+
+/// Replaces the middle of a text by `…`: names often differ at their ends.
+fn shorten(text: &mut String, most_chars: usize) {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() > most_chars && most_chars > 0 {
+        let kept = most_chars - 1;
+        let (head, tail) = (kept.div_ceil(2), kept / 2);
+        *text = letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_gives_way_in_the_order_that_it_is_told() {
+        let cells = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let lines = [cells("name size kind"), cells("abcdefghijkl 10 text")];
+        let fit = [Fit::Shorten("name", 7), Fit::LeaveOut("size")];
+        assert_eq!(table_within(&lines, 100, &fit), table(&lines));
+        assert_eq!(table_within(&lines, 20, &fit), "name      size  kind\nabcd…jkl    10  text\n");
+        assert_eq!(table_within(&lines, 13, &fit), "name     kind\nabc…jkl  text\n");
+    }
 
     #[test]
     fn counts_go_with_their_nouns() {

@@ -1,7 +1,7 @@
 //! What the memory of a run does, by region type, for people: what moves, how long data is needed, what could hold it.
 
 use super::wrap::wrapped;
-use super::{bytes, count, or_dash, ratio, seconds, table};
+use super::{Fit, bytes, count, or_dash, ratio, seconds, table_within};
 use crate::{RegionSummary, RegionsSummary};
 
 /// Widest lines where nobody says how wide the terminal is.
@@ -36,24 +36,13 @@ fn extra<'a>(name: &'static str, cell: impl Fn(&RegionSummary) -> String + 'a) -
 
 /// The table with as many of the extra columns as fit, the first of them first. Columns that say nothing are left out.
 fn fitting(columns: Vec<Shown<'_>>, regions: &[RegionSummary], width_chars: usize) -> String {
-    let says_something =
-        |column: &Shown<'_>| regions.iter().any(|region| !["", "–"].contains(&&*(column.cell)(region)));
+    let says_something = |column: &Shown<'_>| regions.iter().any(|region| !["", "–"].contains(&&*(column.cell)(region)));
     let columns: Vec<Shown<'_>> = columns.into_iter().filter(says_something).collect();
-    let extras = columns.iter().filter(|column| column.is_extra).count();
-    let with = |extras_taken: usize| {
-        let mut left = extras_taken;
-        let mut is_taken = |column: &&Shown<'_>| {
-            let is_taken = !column.is_extra || left > 0;
-            left -= usize::from(column.is_extra && is_taken);
-            is_taken
-        };
-        let taken: Vec<&Shown<'_>> = columns.iter().filter(|column| is_taken(column)).collect();
-        let header = taken.iter().map(|column| column.name.to_owned()).collect();
-        let line = |region| taken.iter().map(|column| (column.cell)(region)).collect();
-        table(&std::iter::once(header).chain(regions.iter().map(line)).collect::<Vec<_>>())
-    };
-    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width_chars);
-    (0..=extras).rev().map(with).find(fits).unwrap_or_else(|| with(0))
+    let header = columns.iter().map(|column| column.name.to_owned()).collect();
+    let line = |region| columns.iter().map(|column| (column.cell)(region)).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(header).chain(regions.iter().map(line)).collect();
+    let extras = columns.iter().rev().filter(|column| column.is_extra);
+    table_within(&lines, width_chars, &extras.map(|column| Fit::LeaveOut(column.name)).collect::<Vec<_>>())
 }
 
 /// What is loaded and stored: by token and second while decoding, where that is known.

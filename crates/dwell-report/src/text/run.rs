@@ -14,7 +14,7 @@ use crate::RunSummary;
 pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&named_line(name, &value, width_chars));
-    line("model", run.model.clone().unwrap_or_else(|| run.model_id.clone()));
+    line("model", run.model_title.clone());
     if let Some(server) = &run.server {
         line("engine", engine_line(&run.engine, server));
     }
