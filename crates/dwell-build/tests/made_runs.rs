@@ -305,10 +305,7 @@ fn figures_by_region_name_tensor_and_layer() {
         .collect();
     named.retain(|(region_type, ..)| matches!(*region_type, "weight" | "kv_cache"));
     named.sort_unstable();
-    let expected = [
-        ("kv_cache", "cache_k_l0", "0"),
-        ("weight", "blk.0.attn_k.weight", "0"),
-        ("weight", "token_embd.weight", ""),
-    ];
+    let expected =
+        [("kv_cache", "cache_k_l0", "0"), ("weight", "blk.0.attn_k.weight", "0"), ("weight", "token_embd.weight", "")];
     assert_eq!(named, expected);
 }

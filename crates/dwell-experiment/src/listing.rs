@@ -64,7 +64,10 @@ mod tests {
             only
         };
         let found: ExperimentEntry = only();
-        assert_eq!((found.name.as_deref(), found.planned_runs, found.state), (Some("study"), Some(8), EntryState::Killed));
+        assert_eq!(
+            (found.name.as_deref(), found.planned_runs, found.state),
+            (Some("study"), Some(8), EntryState::Killed)
+        );
         lock.lock().unwrap();
         assert_eq!(only().state, EntryState::Recording);
         fs::write(folder.join(FINISHED_FILE), "{}").unwrap();

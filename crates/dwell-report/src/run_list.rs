@@ -270,14 +270,23 @@ mod tests {
         let is_running = |_| true;
         let states = |is_running: &dyn Fn(u32) -> bool| {
             let list = ResultsList::new(list_runs(place.path(), is_running), Vec::new());
-            let mut states: Vec<(String, EntryState)> = list.runs.iter().map(|run| (run.run_id.clone(), run.state)).collect();
+            let mut states: Vec<(String, EntryState)> =
+                list.runs.iter().map(|run| (run.run_id.clone(), run.state)).collect();
             states.sort();
             states
         };
-        let expected = [("broken", EntryState::Damaged), ("cut", EntryState::Building), ("going", EntryState::Recording),
-            ("theirs", EntryState::Foreign), ("whole", EntryState::Complete)];
+        let expected = [
+            ("broken", EntryState::Damaged),
+            ("cut", EntryState::Building),
+            ("going", EntryState::Recording),
+            ("theirs", EntryState::Foreign),
+            ("whole", EntryState::Complete),
+        ];
         assert_eq!(states(&is_running), expected.map(|(id, state)| (id.to_owned(), state)));
-        assert_eq!(states(&|_| false)[1..3].iter().map(|(_, state)| *state).collect::<Vec<_>>(), [EntryState::Killed; 2]);
+        assert_eq!(
+            states(&|_| false)[1..3].iter().map(|(_, state)| *state).collect::<Vec<_>>(),
+            [EntryState::Killed; 2]
+        );
         let list = list_runs(&place.path().join("tiny/whole"), &is_running);
         let whole = &list[0];
         assert_eq!((whole.rows, whole.generated_tokens, whole.decode_tokens_per_s), (Some(7), Some(5), Some(2.5)));
@@ -302,7 +311,11 @@ mod tests {
             planned_runs: Some(3),
             finished_runs: 0,
         };
-        let runs = vec![dated("a", "2026-01-01T00:00:00Z"), dated("b", "2026-01-03T00:00:00Z"), dated("c", "2026-01-02T00:00:00Z")];
+        let runs = vec![
+            dated("a", "2026-01-01T00:00:00Z"),
+            dated("b", "2026-01-03T00:00:00Z"),
+            dated("c", "2026-01-02T00:00:00Z"),
+        ];
         let list = ResultsList::new(runs, vec![experiment]);
         assert_eq!(list.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
         assert_eq!(list.experiments[0].finished_runs, 2);

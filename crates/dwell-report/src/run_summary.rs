@@ -228,7 +228,10 @@ impl RunSummary {
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
-            observer_peak_rss_bytes: metadata.observer_effect.as_ref().and_then(|effect| effect.observer_peak_rss_bytes),
+            observer_peak_rss_bytes: metadata
+                .observer_effect
+                .as_ref()
+                .and_then(|effect| effect.observer_peak_rss_bytes),
             failure: metadata.failure.clone(),
             failure_hints: metadata.failure_hints.clone(),
         }

@@ -118,10 +118,14 @@ impl Hint for TensorsError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::File(FileError::NoSpace { path, .. }) => {
-                let see = format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder_of(path).display());
+                let see =
+                    format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder_of(path).display());
                 // A conversion deletes what it could not finish; a capture leaves it.
                 let is_left = path.is_file();
-                let end = format!("what was flushed is whole: end the stream with `dwell tensors recover '{}'`", path.display());
+                let end = format!(
+                    "what was flushed is whole: end the stream with `dwell tensors recover '{}'`",
+                    path.display()
+                );
                 [see].into_iter().chain(is_left.then_some(end)).collect()
             }
             Self::File(FileError::NotFound { path, .. }) if path.starts_with("~") => {

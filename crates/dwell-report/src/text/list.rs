@@ -145,7 +145,10 @@ run                                           model     engine  age     state   
     fn eighty_columns_keep_what_matters_most() {
         let narrow = text(Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        assert!(narrow.starts_with("run                                 model  age     state  tokens  tokens/s"), "{narrow}");
+        assert!(
+            narrow.starts_with("run                                 model  age     state  tokens  tokens/s"),
+            "{narrow}"
+        );
         assert!(narrow.contains("smollm2-…ct.q4_1"), "{narrow}");
     }
 }

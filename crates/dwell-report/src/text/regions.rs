@@ -36,7 +36,8 @@ fn extra<'a>(name: &'static str, cell: impl Fn(&RegionSummary) -> String + 'a) -
 
 /// The table with as many of the extra columns as fit, the first of them first. Columns that say nothing are left out.
 fn fitting(columns: Vec<Shown<'_>>, regions: &[RegionSummary], width_chars: usize) -> String {
-    let says_something = |column: &Shown<'_>| regions.iter().any(|region| !["", "–"].contains(&&*(column.cell)(region)));
+    let says_something =
+        |column: &Shown<'_>| regions.iter().any(|region| !["", "–"].contains(&&*(column.cell)(region)));
     let columns: Vec<Shown<'_>> = columns.into_iter().filter(says_something).collect();
     let header = columns.iter().map(|column| column.name.to_owned()).collect();
     let line = |region| columns.iter().map(|column| (column.cell)(region)).collect();
