@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -24,8 +27,6 @@ def test_types_are_strict() -> None:
 
 
 def test_the_stub_names_what_the_compiled_module_has() -> None:
-    import ast
-
     stub = ast.parse((ROOT / "python/dwell/_core.pyi").read_text())
     told = {it.name: it for it in stub.body if isinstance(it, (ast.ClassDef, ast.FunctionDef))}
     compiled = {name for name in dir(dwell._core) if not name.startswith("_")}
@@ -52,12 +53,30 @@ def test_reading_needs_no_torch(tmp_path: Path) -> None:
     assert ran.stdout == "0\n"
 
 
+def notebook_cells() -> list[str]:
+    notebook = json.loads((ROOT / "examples/getting_started.ipynb").read_text())
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_extra_brings_what_the_notebook_imports() -> None:
+    tree = ast.parse("\n".join(notebook_cells()))
+    imports = {alias.name for it in ast.walk(tree) if isinstance(it, ast.Import) for alias in it.names}
+    imports |= {it.module for it in ast.walk(tree) if isinstance(it, ast.ImportFrom) and it.module}
+    foreign = {name.split(".")[0] for name in imports} - set(sys.stdlib_module_names) - {"dwell"}
+    (extra,) = re.findall(r"^notebook = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    brought = set(re.findall(r'"([a-z_]+)', extra))
+    assert foreign <= brought, foreign - brought
+    assert "pyarrow" in brought, "to_arrow needs it"
+
+
 def test_the_notebook_runs() -> None:
     pytest.importorskip("pyarrow")
-    notebook = json.loads((ROOT / "examples/getting_started.ipynb").read_text())
-    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    # The environment of the tests may be without it; everything else is run all the same.
+    has_matplotlib = importlib.util.find_spec("matplotlib") is not None
+    cells = [cell for cell in notebook_cells() if has_matplotlib or "matplotlib" not in cell]
     ran = subprocess.run(
         [sys.executable, "-W", "error::UserWarning:dwell", "-c", "\n\n".join(cells)],
+        env=os.environ | {"MPLBACKEND": "Agg"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -89,4 +108,13 @@ def test_a_wheel_carries_the_module_and_the_command(tmp_path: Path) -> None:
         [fresh / "python", "-c", "import dwell; print('dwell', dwell.__version__)"],
     ):
         ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=clean, check=True, cwd=tmp_path)
-        assert ran.stdout.split() == ["dwell", dwell.__version__]
+        assert ran.stdout.split()[:2] == ["dwell", dwell.__version__]
+    doctor = subprocess.run(
+        [fresh / "dwell", "doctor", "--json", "--collect", "preload"],
+        stdout=subprocess.PIPE,
+        env=clean,
+        check=True,
+        cwd=tmp_path,
+    )
+    (preload,) = [probe for probe in json.loads(doctor.stdout)["probes"] if probe["name"] == "preload"]
+    assert preload["status"] == "works", "it finds the library that it came with"

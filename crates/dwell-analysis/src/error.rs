@@ -58,7 +58,7 @@ pub enum AnalysisError {
         difference: &'static str,
     },
     /// The definitions compute figures from the order of all rows.
-    #[error("figures by the definitions of {definitions} cannot be merged from parts of a trace")]
+    #[error("metrics by the definitions of {definitions} cannot be merged from parts of a trace")]
     NotMergeable {
         /// Whose definitions.
         definitions: &'static str,

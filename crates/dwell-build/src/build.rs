@@ -156,7 +156,7 @@ fn write_view(run: &RunDir, view: &dyn RunView, viewed: &ViewedRun<'_>) -> Resul
     let Some(content) = view.content(viewed).map_err(|reason| BuildError::Figure { reason })? else { return Ok(()) };
     let path = run.path().join(view.path());
     let folder = path.parent().unwrap_or(run.path());
-    fs::create_dir_all(folder).map_err(|error| StoreError::from_io("making the folder of figures", folder, error))?;
+    fs::create_dir_all(folder).map_err(|error| StoreError::from_io("making the folder of plots", folder, error))?;
     Ok(write_bytes_atomically(&path, content.as_bytes())?)
 }
 

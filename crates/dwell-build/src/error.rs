@@ -72,7 +72,7 @@ pub enum BuildError {
     },
 
     /// A figure could not be drawn.
-    #[error("drawing a figure failed: {reason}")]
+    #[error("drawing a plot failed: {reason}")]
     Figure {
         /// Why.
         reason: String,

@@ -1,13 +1,16 @@
 //! A capture on the terminal while it goes on.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dwell_capture::{CaptureCounts, CaptureEvent};
 use dwell_record::{CaptureListener, RecordListener};
 use dwell_report::text::{bytes, count, counted};
 
-use crate::output::say;
+use crate::output::{is_quiet, say};
 use crate::terminal::Terminal;
+
+/// Before this a rate is chance.
+const LEAST_RATED: Duration = Duration::from_millis(200);
 
 /// Shows the generated text, and how much was captured.
 pub(crate) struct CaptureView {
@@ -17,9 +20,10 @@ pub(crate) struct CaptureView {
 }
 
 impl CaptureView {
-    /// `is_quiet` leaves out everything, for programs that read the result.
-    pub(crate) fn new(is_quiet: bool, tokens_max: u64) -> Self {
-        Self { terminal: Terminal::new(is_quiet, tokens_max), is_quiet, begun_at: Instant::now() }
+    /// `is_silent` leaves out everything, for programs that read the result.
+    pub(crate) fn new(is_silent: bool, model_name: &str, tokens_max: u64) -> Self {
+        let terminal = Terminal::new(is_silent, model_name, tokens_max);
+        Self { terminal, is_quiet: is_silent || is_quiet(), begun_at: Instant::now() }
     }
 
     /// Ends what is still shown.
@@ -32,6 +36,7 @@ impl CaptureView {
         if self.is_quiet {
             return;
         }
+        self.terminal.end_loading();
         say(format_args!("capturing {}\n", counted(tensors as u64, "tensor")));
         if let Some(first) = unstorable.first() {
             let number = counted(unstorable.len() as u64, "tensor");
@@ -43,9 +48,12 @@ impl CaptureView {
     }
 
     fn label(&self, counts: &CaptureCounts) -> String {
-        let rate = counts.raw_bytes as f64 / self.begun_at.elapsed().as_secs_f64().max(1e-3);
-        let mut label =
-            format!("{} packets, {}, {}/s", count(counts.packets), bytes(counts.raw_bytes), bytes(rate as u64));
+        let elapsed = self.begun_at.elapsed();
+        let mut label = format!("{}, {}", counted(counts.packets, "packet"), bytes(counts.raw_bytes));
+        if elapsed >= LEAST_RATED {
+            let rate = counts.raw_bytes as f64 / elapsed.as_secs_f64();
+            label.push_str(&format!(", {}/s", bytes(rate as u64)));
+        }
         if counts.dropped_packets > 0 {
             label.push_str(&format!(", {} dropped", count(counts.dropped_packets)));
         }

@@ -48,6 +48,12 @@ impl EngineModel {
         }
     }
 
+    /// How the model is called on the terminal.
+    pub(crate) fn name_shown(&self) -> String {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        stem.or_else(|| self.name.clone()).unwrap_or_else(|| self.id.clone())
+    }
+
     fn of_file(given: Option<&Path>, name: Option<String>) -> anyhow::Result<Self> {
         let model = model_cache::resolve(given)?;
         let file = model_file::open_to_run(&model.path)?;

@@ -11,7 +11,7 @@ use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;
-use crate::messages::{Failure, print_hints};
+use crate::messages::{Failure, print_failure, print_hints};
 use crate::model_cache;
 use crate::output::say;
 
@@ -106,7 +106,11 @@ impl ExperimentFile {
         self.notes.iter().for_each(|note| say(format_args!("note: {note}\n")));
         for finding in &self.findings {
             let severity = match finding.severity {
-                Severity::Error => "error",
+                Severity::Error => {
+                    let failure = Failure::new(&finding.message);
+                    print_failure(&finding.hints.iter().fold(failure, Failure::hint));
+                    continue;
+                }
                 Severity::Warning => "warning",
                 Severity::Note => "note",
             };

@@ -10,7 +10,7 @@ use dwell_report::{Exclusion, ExclusionReason};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::messages::print_hints;
-use crate::output::say;
+use crate::output::{is_quiet, say};
 
 /// Shows an experiment while it goes on.
 pub(crate) struct ExperimentView {
@@ -45,9 +45,15 @@ impl Pace {
 }
 
 impl ExperimentView {
-    /// `is_quiet` leaves out everything, for programs that read the result.
-    pub(crate) fn new(is_quiet: bool) -> Self {
-        Self { is_quiet, bar: None, pace: Pace::default(), run_began_at: Instant::now(), said_reasons: BTreeSet::new() }
+    /// `is_silent` leaves out everything, for programs that read the result.
+    pub(crate) fn new(is_silent: bool) -> Self {
+        Self {
+            is_quiet: is_silent || is_quiet(),
+            bar: None,
+            pace: Pace::default(),
+            run_began_at: Instant::now(),
+            said_reasons: BTreeSet::new(),
+        }
     }
 
     /// Ends what is still shown.
@@ -67,7 +73,7 @@ impl ExperimentView {
 }
 
 fn overall_bar(runs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{pos:>6}/{len} [{bar:30}] {msg}");
+    let style = ProgressStyle::with_template("{pos:>6}/{len} [{bar:20}] {wide_msg}");
     let bar = ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar

@@ -14,12 +14,14 @@ mod interruption;
 mod messages;
 mod model_cache;
 mod model_file;
+mod new_output;
 mod output;
 mod run_request;
 mod same_file;
 mod shell;
 mod terminal;
 mod text_view;
+mod version;
 mod watch_record;
 mod watch_summary;
 mod watch_target;
@@ -29,21 +31,33 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command, ModelCommand};
+use output::{Verbosity, set_verbosity, step};
 
 fn main() -> ExitCode {
     outlive_file_size_limits();
-    let cli = Cli::parse();
-    let result = match cli.command {
+    let cli = Cli::from_arg_matches(&Cli::typed_command().get_matches()).unwrap_or_else(|error| error.exit());
+    set_verbosity(match (cli.quiet, cli.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (false, true) => Verbosity::Verbose,
+        (false, false) => Verbosity::Normal,
+    });
+    step("total", || run(cli.command)).unwrap_or_else(|error| messages::report(&error))
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Trace(args) => commands::trace::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Validate(args) => commands::validate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Ls(args) => commands::ls::run(&args),
+        Command::Show(args) => commands::show::run(&args),
         Command::Analyse(args) => commands::analyse::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Export(args) => commands::export::run(&args),
@@ -60,12 +74,13 @@ fn main() -> ExitCode {
             ModelCommand::Info(args) => commands::model_info::run(&args),
             ModelCommand::Tensors { metadata } => commands::model_tensors::run(&metadata),
         },
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
         Command::PlannedRun => commands::planned_run::run(),
         Command::Guard { kill, command } => commands::guard::run(&command, kill),
-        Command::Worker => return dwell_worker::run(),
-        Command::CaptureWorker => return dwell_worker::run_capture(),
-    };
-    result.unwrap_or_else(|error| messages::report(&error))
+        Command::Worker => Ok(dwell_worker::run()),
+        Command::CaptureWorker => Ok(dwell_worker::run_capture()),
+    }
 }
 
 /// A file that reaches `ulimit -f` is then an error of the write, as a full disk is. Without a handler the signal kills.

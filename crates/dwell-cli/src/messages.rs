@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use dwell_events::Hint;
 
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// Exit code of a command that did its work but found something missing or wrong.
 pub(crate) const EXIT_WITH_LOSS: u8 = 1;
@@ -67,7 +67,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
         None => {
-            say(format_args!("error: {error:#}\n"));
+            complain(format_args!("error: {error:#}\n"));
             ExitCode::from(EXIT_NOT_DONE)
         }
     }
@@ -76,11 +76,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 /// Prints an error with its hints.
 pub(crate) fn print_failure(failure: &Failure) {
     // One line, whatever a library put into its message.
-    say(format_args!("error: {}\n", failure.message.lines().collect::<Vec<_>>().join(" / ")));
-    print_hints(&failure.hints);
+    complain(format_args!("error: {}\n", failure.message.lines().collect::<Vec<_>>().join(" / ")));
+    failure.hints.iter().for_each(|hint| complain(format_args!("hint: {hint}\n")));
 }
 
-/// Prints what to do about something.
+/// Prints what to do next, or about something that is no error.
 pub(crate) fn print_hints(hints: &[String]) {
     hints.iter().for_each(|hint| say(format_args!("hint: {hint}\n")));
 }

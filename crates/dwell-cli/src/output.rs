@@ -1,17 +1,60 @@
 //! Printing. `print!` and `eprint!` panic when nobody reads any more, as after `dwell run | head -1`; these do not.
+//!
+//! Results go to standard output, everything else to standard error: with `--quiet` only errors, with `--verbose` also what
+//! is done and how long it takes.
 
 use std::fmt::Arguments;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
 
-use dwell_report::text::DEFAULT_WIDTH_CHARS;
+use dwell_report::text::{DEFAULT_WIDTH_CHARS, fitted, seconds};
 
 use crate::messages::Failure;
 
-/// Prints a result on standard output.
+/// How much is said beside the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    /// Errors alone.
+    Quiet,
+    /// Progress, notes and hints too.
+    #[default]
+    Normal,
+    /// What is done too, with its time.
+    Verbose,
+}
+
+/// Set once, before anything is printed: a command that was not told otherwise is neither quiet nor verbose.
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+/// Says how much is to be said.
+pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    // Only `main` calls it, and once.
+    let _ = VERBOSITY.set(verbosity);
+}
+
+/// Whether only errors are said beside the result.
+pub(crate) fn is_quiet() -> bool {
+    verbosity() == Verbosity::Quiet
+}
+
+fn verbosity() -> Verbosity {
+    VERBOSITY.get().copied().unwrap_or_default()
+}
+
+/// Prints a result for people on standard output. On a terminal its lines are made to fit.
+pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
+    match result_width() {
+        Some(width_chars) => print_for_programs(&fitted(text, width_chars)),
+        None => print_for_programs(text),
+    }
+}
+
+/// Prints a result on standard output as it is.
 ///
 /// A reader that went away has what it wanted. Any other failure means that the result did not arrive.
-pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print_for_programs(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -21,19 +64,43 @@ pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Columns of the terminal that results are printed on; none where they go elsewhere, and lines may have any length.
+pub(crate) fn result_width() -> Option<usize> {
+    let stdout = std::io::stdout();
+    let size = stdout.is_terminal().then(|| terminal_size::terminal_size_of(stdout)).flatten();
+    size.map(|(columns, _)| columns.0.into())
+}
+
 /// What it means that the result of finished work could not be printed: the work is where it was to be, and is whole.
 pub(crate) fn unprinted(error: &anyhow::Error, made: &Path) -> anyhow::Error {
     Failure::new(format!("{error}; the work itself is done: {made:?}")).after_the_work().into()
 }
 
-/// How wide results may be: as the terminal that shows them, or as wide as any terminal.
+/// How wide the tables of results may be: as the terminal that shows them, or as wide as any terminal.
 pub(crate) fn width_chars() -> usize {
-    let terminal = terminal_size::terminal_size_of(std::io::stdout());
-    terminal.map_or(DEFAULT_WIDTH_CHARS, |(width, _)| usize::from(width.0))
+    result_width().unwrap_or(DEFAULT_WIDTH_CHARS)
 }
 
-/// Prints to standard error, without a line break of its own. If nobody reads it, nothing is lost.
+/// Prints progress, a note or a hint to standard error, without a line break of its own. If nobody reads it, nothing is
+/// lost; with `--quiet` it is not printed.
 pub(crate) fn say(text: Arguments<'_>) {
+    if !is_quiet() {
+        complain(text);
+    }
+}
+
+/// Prints an error to standard error, without a line break of its own.
+pub(crate) fn complain(text: Arguments<'_>) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+}
+
+/// Does a step of a command; with `--verbose` says what it was and how long it took.
+pub(crate) fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let began_at = Instant::now();
+    let outcome = work();
+    if verbosity() == Verbosity::Verbose {
+        complain(format_args!("{what}: {}\n", seconds(began_at.elapsed().as_secs_f64())));
+    }
+    outcome
 }

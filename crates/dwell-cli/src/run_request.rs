@@ -34,7 +34,11 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
     }
     let sequences: Vec<i32> = (0..args.parallel.cast_signed()).collect();
     Ok(vec![
-        Action::Prompt { text: prompt(&args.generation)?, sequences: sequences.clone(), fill_to_tokens: None },
+        Action::Prompt {
+            text: prompt(&args.generation)?,
+            sequences: sequences.clone(),
+            fill_to_tokens: args.generation.prompt_tokens,
+        },
         Action::Generate { max_tokens: args.generation.max_tokens, sequences },
     ])
 }

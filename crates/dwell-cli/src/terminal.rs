@@ -7,14 +7,16 @@ use std::io::IsTerminal;
 use dwell_build::BuildListener;
 use dwell_events::engine::EngineEvent;
 use dwell_record::RecordListener;
+use dwell_report::text::{counted, model_title};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output::say;
+use crate::output::{is_quiet, say};
 use crate::text_view::TextView;
 
 /// Shows a run while it goes on.
 pub(crate) struct Terminal {
     is_quiet: bool,
+    model_name: String,
     tokens_max: u64,
     load_bar: Option<ProgressBar>,
     text_view: Option<TextView>,
@@ -24,26 +26,40 @@ pub(crate) struct Terminal {
 
 /// A bar that counts bytes.
 pub(crate) fn byte_bar(what: &'static str, total_bytes: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes} {eta}");
-    ProgressBar::new(total_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+    bar(what, total_bytes, "{msg:>10} [{wide_bar}] {bytes}/{total_bytes} {eta}")
 }
 
 /// A bar that counts things; how many there are is set later.
 pub(crate) fn count_bar(what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {pos}/{len} {eta}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+    bar(what, 0, "{msg:>10} [{wide_bar}] {pos}/{len} {eta}")
 }
 
 fn share_bar(what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {percent} %");
-    ProgressBar::new(1000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(what)
+    bar(what, 1000, "{msg:>10} [{wide_bar}] {percent} %")
+}
+
+/// As wide as the terminal: a longer line would wrap, and what wraps is not taken away again.
+fn bar(what: &'static str, length: u64, template: &str) -> ProgressBar {
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style).with_message(what)
 }
 
 impl Terminal {
-    /// `is_quiet` leaves out everything, for programs that read the result. `tokens_max` is how many tokens a sequence
-    /// may get.
-    pub(crate) fn new(is_quiet: bool, tokens_max: u64) -> Self {
-        Self { is_quiet, tokens_max, load_bar: None, text_view: None, build_bar: None, has_open_line: false }
+    /// `is_silent` leaves out everything, for programs that read the result. `model_name` is how the model is called, and
+    /// `tokens_max` how many tokens a sequence may get.
+    pub(crate) fn new(is_silent: bool, model_name: &str, tokens_max: u64) -> Self {
+        Self {
+            is_quiet: is_silent || is_quiet(),
+            model_name: model_name.to_owned(),
+            tokens_max,
+            load_bar: None,
+            text_view: None,
+            build_bar: None,
+            has_open_line: false,
+        }
     }
 
     /// Says how far something is, where there is a bar to say it at.
@@ -88,10 +104,15 @@ impl Terminal {
         }
     }
 
-    fn loaded(&mut self, description: &str) {
+    /// Takes the bar of loading away; what is said while it is shown would leave it on the screen.
+    pub(crate) fn end_loading(&mut self) {
         if let Some(bar) = self.load_bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn loaded(&mut self, description: &str) {
+        self.end_loading();
         say(format_args!("{description}\n"));
     }
 }
@@ -107,8 +128,8 @@ impl RecordListener for Terminal {
                 // A server may not say them.
                 let some = |count: u32, text: String| if count > 0 { text } else { String::new() };
                 let context = some(model.context_length, format!(", context {}", model.context_length));
-                let threads = some(model.threads, format!(", {} threads", model.threads));
-                self.loaded(&format!("{}{context}{threads}", model.description));
+                let threads = some(model.threads, format!(", {}", counted(model.threads.into(), "thread")));
+                self.loaded(&format!("{}{context}{threads}", model_title(&self.model_name, model)));
             }
             EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
             EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_text(),

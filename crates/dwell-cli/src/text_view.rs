@@ -3,7 +3,9 @@
 //! A bar redraws its own lines, so text cannot simply be printed beside it: whole lines go above the bar, and the line
 //! that is still growing is the first line of the bar itself.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// Width that is taken where the terminal does not say its own.
 const DEFAULT_WIDTH: usize = 80;
@@ -18,10 +20,9 @@ pub(crate) struct TextView {
 impl TextView {
     /// A view for at most this many tokens.
     pub(crate) fn new(tokens_max: u64) -> Self {
-        let style = ProgressStyle::with_template("{msg}\n{prefix:>10} [{bar:40}] {pos}/{len} tokens, {per_sec}");
-        let bar = ProgressBar::new(tokens_max)
-            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-            .with_prefix("generating");
+        let style = ProgressStyle::with_template("{msg}\n{prefix:>10} [{wide_bar}] {pos}/{len} tokens{rate}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", write_rate);
+        let bar = ProgressBar::new(tokens_max).with_style(style).with_prefix("generating");
         let width = terminal_size::terminal_size_of(std::io::stderr());
         let width = width.map_or(DEFAULT_WIDTH, |(columns, _)| columns.0.into());
         Self { bar, line: String::new(), width: width.saturating_sub(1).max(1) }
@@ -49,6 +50,15 @@ impl TextView {
         }
         self.bar.finish_and_clear();
     }
+}
+
+/// The rate, once there is one.
+fn write_rate(state: &ProgressState, text: &mut dyn Write) {
+    // A terminal takes any text.
+    let _ = match state.per_sec() {
+        rate if rate > 0.0 && state.pos() > 1 => write!(text, ", {rate:.1} tokens/s"),
+        _ => Ok(()),
+    };
 }
 
 /// Takes the first line off a text: up to a line break, or, if the text is too wide, up to the last blank that fits.

@@ -5,13 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dwell_process::{FoundProcess, ProcessError, Sampler, find_processes, process_name};
-use dwell_report::text::counted_processes;
+use dwell_report::text::{counted, seconds};
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::WatchArgs;
 use crate::messages::{Failure, hinted};
+use crate::output::say;
 use crate::shell::shell_word;
 
 /// How often a name is looked for, and whether a program has ended.
@@ -39,7 +40,7 @@ impl Target {
     /// Finds or starts it.
     pub(crate) fn find(args: &WatchArgs, signals: &mut Signals) -> anyhow::Result<Self> {
         let (roots, default_label, command) = match (&args.name, args.pid) {
-            (Some(name), _) => (wait_for(name, args.wait_secs, signals)?, name.clone(), None),
+            (Some(name), _) => (wait_for(name, args, signals)?, name.clone(), None),
             (None, Some(pid)) => {
                 let name = process_name(pid).unwrap_or_else(|| pid.to_string());
                 let root = FoundProcess { pid, name: name.clone(), command_line: String::new() };
@@ -76,7 +77,7 @@ impl Target {
             format!("{} {}", root.pid, if words.is_empty() { &root.name } else { &words })
         };
         let roots: Vec<String> = self.roots.iter().map(describe).collect();
-        format!("watching {}: {}", counted_processes(self.roots.len() as u64), roots.join("; "))
+        format!("watching {}: {}", counted(self.roots.len() as u64, "process"), roots.join("; "))
     }
 
     /// A sampler of all of it. Of several roots, those that ended meanwhile are left out.
@@ -142,12 +143,17 @@ fn end(command: &Child) {
     }
 }
 
-fn wait_for(name: &str, longest: Duration, signals: &mut Signals) -> anyhow::Result<Vec<FoundProcess>> {
-    let began_at = Instant::now();
+fn wait_for(name: &str, args: &WatchArgs, signals: &mut Signals) -> anyhow::Result<Vec<FoundProcess>> {
+    let (began_at, longest) = (Instant::now(), args.wait_secs);
+    let mut is_told = args.json;
     loop {
         let found = find_processes(name).map_err(hinted)?;
         if !found.is_empty() {
             return Ok(found);
+        }
+        if !std::mem::replace(&mut is_told, true) && !longest.is_zero() {
+            let longest = seconds(longest.as_secs_f64());
+            say(format_args!("waiting up to {longest} for a process whose name or command line contains {name:?}\n"));
         }
         let is_interrupted = signals.pending().any(|signal| signal == SIGINT || signal == SIGTERM);
         if is_interrupted {

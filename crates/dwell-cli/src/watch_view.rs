@@ -3,19 +3,21 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use dwell_report::text::{bytes, counted_processes, growth_text, or_dash, seconds};
+use dwell_report::text::{bytes, counted, growth_text, or_dash, seconds};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output::say;
+use crate::output::{is_quiet, say};
 use crate::watch_record::WatchRecord;
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that the growth is taken over.
 const GROWTH_SECS: f64 = 10.0;
-/// Time that the curve shows, and its width.
+/// Time that the curve shows, and its least and greatest width.
 const CURVE_SECS: f64 = 30.0;
-const CURVE_CHARS: usize = 24;
+const CURVE_CHARS: std::ops::RangeInclusive<usize> = 8..=60;
+/// Width that is taken where the terminal does not say its own.
+const DEFAULT_WIDTH: usize = 80;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Shows a watch.
@@ -27,6 +29,7 @@ pub(crate) struct WatchView {
 
 impl WatchView {
     pub(crate) fn new(is_shown: bool) -> Self {
+        let is_shown = is_shown && !is_quiet();
         let bar = (is_shown && std::io::stderr().is_terminal()).then(line_bar);
         Self { is_shown, bar, line_due_at: Instant::now() }
     }
@@ -35,11 +38,7 @@ impl WatchView {
     pub(crate) fn show(&mut self, record: &WatchRecord) {
         match &self.bar {
             Some(bar) => {
-                bar.set_message(format!(
-                    "{} {}",
-                    curve(&record.trails[0].last_values(CURVE_SECS, CURVE_CHARS)),
-                    line(record)
-                ));
+                bar.set_message(message(record));
                 bar.tick();
             }
             None if self.is_shown && Instant::now() >= self.line_due_at => {
@@ -58,6 +57,18 @@ impl WatchView {
     }
 }
 
+/// The present state, and a curve before it where the terminal has room for one.
+fn message(record: &WatchRecord) -> String {
+    let line = line(record);
+    let width =
+        terminal_size::terminal_size_of(std::io::stderr()).map_or(DEFAULT_WIDTH, |(columns, _)| columns.0.into());
+    let room = width.saturating_sub(line.chars().count() + 2).min(*CURVE_CHARS.end());
+    match room >= *CURVE_CHARS.start() {
+        true => format!("{} {line}", curve(&record.trails[0].last_values(CURVE_SECS, room))),
+        false => line,
+    }
+}
+
 fn line_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
     ProgressBar::new_spinner().with_style(style)
@@ -72,7 +83,7 @@ fn line(record: &WatchRecord) -> String {
         format!("pss {}", or_dash(pss.last_bytes, bytes)),
         format!("rss peak {}", or_dash(rss.peak_bytes, bytes)),
         or_dash(rss.growth_over_last(GROWTH_SECS), growth_text),
-        counted_processes(record.living),
+        counted(record.living, "process"),
         format!("cpu {}", or_dash(cpu_pct, |cpu_pct| format!("{cpu_pct:.0} %"))),
     ]
     .join("  ")

@@ -142,7 +142,7 @@ impl Collector for Pressure {
         let Some(available_bytes) = sample.memory[1] else {
             return Outcome::fails("/proc/meminfo does not say how much memory is available");
         };
-        let found = format!("{available_bytes} bytes of memory are available");
+        let found = format!("{} MiB of memory are available", available_bytes >> 20);
         match sampler.absences.join("; ") {
             absences if absences.is_empty() => Outcome::works(format!("{found}, and stalls were read")),
             absences => Outcome::degraded(format!("{found}; {absences}")).remedy("start the kernel with psi=1"),

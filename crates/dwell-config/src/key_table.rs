@@ -324,13 +324,13 @@ const KEYS: &[Key] = &[
         "analyser.metrics",
         Kind::List(&Kind::Choice(Metric::NAMES), ListRule::DistinctNotEmpty),
         DefaultValue::Texts(Metric::NAMES),
-        "are the figures that are computed",
+        "are the metrics that are computed",
     ),
     key(
         "analyser.definitions",
         Kind::Choice(Definitions::NAMES),
         DefaultValue::Text("dwell"),
-        "is whose definitions the figures follow",
+        "is whose definitions the metrics follow",
     ),
     key(
         "analyser.thresholds.high_write_once",

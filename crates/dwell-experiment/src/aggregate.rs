@@ -18,7 +18,7 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<Aggreg
     if setup.experiment.output.figures == Figures::Svg {
         let folder = dir.path().join("figures");
         fs::create_dir_all(&folder)
-            .map_err(|error| StoreError::from_io("making the folder of figures", &folder, error))?;
+            .map_err(|error| StoreError::from_io("making the folder of plots", &folder, error))?;
         for (name, svg) in experiment_figures(&aggregate).map_err(summary_failed)? {
             write_bytes_atomically(&folder.join(name), svg.as_bytes())?;
         }

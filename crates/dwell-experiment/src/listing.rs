@@ -60,10 +60,10 @@ mod tests {
         fs::write(folder.join(RECORD_FILE), r#"{"name": "study", "planned_runs": 8}"#).unwrap();
         let lock = File::create(folder.join(LOCK_FILE)).unwrap();
         let only = || {
-            let [only] = list_experiments(place.path()).try_into().unwrap();
+            let [only]: [ExperimentEntry; 1] = list_experiments(place.path()).try_into().unwrap();
             only
         };
-        let found: ExperimentEntry = only();
+        let found = only();
         assert_eq!(
             (found.name.as_deref(), found.planned_runs, found.state),
             (Some("study"), Some(8), EntryState::Killed)

@@ -30,7 +30,9 @@ impl Hint for EngineError {
                 one("use a smaller --context-length")
             }
             EngineError::NoChatTemplate | EngineError::UnknownChatTemplate { .. } => one("--chat-template off"),
-            EngineError::FillTooShort { around, .. } => vec![format!("fill_to_tokens {} or more", around + 1)],
+            EngineError::FillTooShort { around, .. } => {
+                vec![format!("--prompt-tokens {0} or more; of an action, fill_to_tokens {0}", around + 1)]
+            }
             EngineError::PromptTooLong { .. } => vec![
                 "use a larger --context-length or a shorter prompt".into(),
                 "--context-shift does not help: a prompt has to fit as a whole".into(),

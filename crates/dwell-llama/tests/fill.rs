@@ -90,7 +90,7 @@ fn what_cannot_be_filled_is_refused() {
     let model = TestModel::new();
     let error = refuse(model.options(), vec![filled_prompt(TEXT, &[0], 1)]);
     assert!(matches!(error, EngineError::FillTooShort { wanted: 1, around: 1, .. }), "{error}");
-    assert_eq!(error.hints(), ["fill_to_tokens 2 or more"]);
+    assert_eq!(error.hints(), ["--prompt-tokens 2 or more; of an action, fill_to_tokens 2"]);
     let error = refuse(model.options(), vec![filled_prompt("", &[0], 8)]);
     assert!(matches!(error, EngineError::FillTooShort { text: 0, .. }), "{error}");
     let error = refuse(model.options(), vec![filled_prompt(TEXT, &[0], u32::MAX)]);

@@ -72,7 +72,7 @@ pub enum ReportError {
     },
 
     /// Drawing failed.
-    #[error("drawing the figure {figure} failed: {reason}")]
+    #[error("drawing the plot {figure} failed: {reason}")]
     Drawing {
         /// Name of the figure.
         figure: String,

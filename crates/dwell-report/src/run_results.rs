@@ -115,13 +115,13 @@ fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
     match read_text_at_most(path, TEXT_MAX_BYTES) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(ReportError::from_io("reading the figures of a run", path, error)),
+        Err(error) => Err(ReportError::from_io("reading the metrics of a run", path, error)),
     }
 }
 
 fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
     let unfit = |found: String| ReportError::UnfitFile {
-        action: "reading the figures of a run",
+        action: "reading the metrics of a run",
         found,
         path: path.to_path_buf(),
     };
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn a_short_line_is_an_error_that_names_the_file() {
         let error = parse_metrics("region_type,a\nweight\n", Path::new("m.csv")).unwrap_err().to_string();
-        assert!(error.contains("m.csv") && error.contains("reading the figures"), "{error}");
+        assert!(error.contains("m.csv") && error.contains("reading the metrics"), "{error}");
     }
 }

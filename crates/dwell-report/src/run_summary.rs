@@ -228,14 +228,17 @@ impl RunSummary {
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
             validity: metadata.validity.clone(),
             quality: metadata.quality.clone(),
-            observer_peak_rss_bytes: metadata
-                .observer_effect
-                .as_ref()
-                .and_then(|effect| effect.observer_peak_rss_bytes),
+            observer_peak_rss_bytes: observer_peak_rss_bytes(metadata),
             failure: metadata.failure.clone(),
             failure_hints: metadata.failure_hints.clone(),
         }
     }
+}
+
+/// Runs of earlier versions say only how much memory the observer took while it recorded.
+fn observer_peak_rss_bytes(metadata: &RunMetadata) -> Option<u64> {
+    let effect = metadata.observer_effect.as_ref()?;
+    effect.observer_peak_rss_bytes.or(effect.observer.rss_peak_bytes)
 }
 
 impl From<&LossRow> for LossSummary {

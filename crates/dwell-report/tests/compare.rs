@@ -172,7 +172,7 @@ fn runs_with_and_without_pss_are_compared_in_rss() {
     let mixed = compare(&[with_pss("a"), without_pss("b")]).unwrap();
     assert_eq!((medians(&mixed, "peak_bytes"), medians(&mixed, "steady_bytes")), (vec![rss, rss], vec![rss, rss]));
     assert!(mixed.groups.iter().all(|group| group.total_kinds.iter().eq(["rss"])));
-    let text = comparison_text(&mixed);
+    let text = comparison_text(&mixed, None);
     assert!(text.contains("peak memory, sampled (RSS)") && !text.contains("PSS"), "{text}");
 }
 
@@ -222,7 +222,7 @@ fn runs_of_older_versions_have_missing_figures_and_are_named() {
     assert_eq!(found.groups[0].figures.keys().collect::<Vec<_>>(), [&"decode_tokens_per_s"]);
     assert_eq!(found.warnings, ["1 run says nothing about memory per token: old"]);
     assert!(found.groups[0].verdicts.is_empty() && found.context_lines.is_empty());
-    let text = comparison_text(&found);
+    let text = comparison_text(&found, None);
     assert!(text.contains("5.0") && !text.contains("peak memory"), "{text}");
 }
 

@@ -61,7 +61,7 @@ fn missing_and_further_files_are_named_and_only_the_missing_do_harm() {
     fs::remove_file(run.metadata_json()).unwrap();
     let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(!report.is_ok());
-    let expected = "missing   metadata.json\nunlisted  notes.txt\n1 files are as the manifest says\n";
+    let expected = "missing   metadata.json\nunlisted  notes.txt\n1 file is as the manifest says\n";
     assert_eq!(verify_text(&report), expected);
 }
 

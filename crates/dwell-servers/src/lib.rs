@@ -16,6 +16,7 @@ mod driver;
 mod error;
 mod ggml_use;
 mod http;
+mod installed;
 mod llama_cli;
 mod llama_help;
 mod llama_server;
@@ -40,6 +41,7 @@ pub use client::{Asked, Piece, Runtime, Speaker, Turn};
 pub use driver::{FillTemplate, ServerEngine};
 pub use error::ServerError;
 pub use http::{HttpClient, HttpError, HttpLimits, Interruption};
+pub use installed::{InstalledProgram, installed_programs};
 pub use prometheus::{PrometheusError, parse_prometheus};
 
 /// Where an engine of this crate works.

@@ -150,7 +150,7 @@ impl LlamaProgram {
 }
 
 /// What a program prints on either stream, and how it ended; one that does not end soon is not what it should be.
-fn output_of(
+pub(crate) fn output_of(
     engine: EngineKind,
     path: &Path,
     argument: &str,

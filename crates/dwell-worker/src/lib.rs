@@ -30,7 +30,8 @@ use dwell_ring::{
 use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
 
-pub use dwell_llama::{WantedTensor, wanted_tensors};
+pub use dwell_llama::{WantedTensor, runtime, wanted_tensors};
+pub use dwell_servers::{InstalledProgram, installed_programs};
 pub use programs::preload_library;
 pub use signals::release_signals;
 

@@ -12,9 +12,12 @@ pub(crate) struct CompareArgs {
     /// Compare the configurations of an experiment, by its folder: RESULTS/experiments/ID.
     #[arg(long, value_name = "DIR")]
     pub(crate) experiment: Option<PathBuf>,
-    /// Folder to write compare.csv, context.csv, compare.json and figures to.
+    /// Folder to write compare.csv, context.csv, compare.json and plots to.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Replace files of the output that exist.
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
     /// Print the whole comparison as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -55,8 +55,17 @@ fn is_shown(command: &Command) -> bool {
 }
 
 fn options(command: &Command) -> Vec<Arg> {
-    let is_own = |option: &&Arg| !option.is_positional() && !matches!(option.get_id().as_str(), "help" | "version");
+    let is_own = |option: &&Arg| {
+        !option.is_positional() && !option.is_global_set() && !matches!(option.get_id().as_str(), "help" | "version")
+    };
     command.get_arguments().filter(is_own).cloned().collect()
+}
+
+/// The options that every command takes.
+fn global_options() -> OptionTable {
+    let command = Cli::command();
+    let options = command.get_arguments().filter(|option| option.is_global_set()).cloned().collect();
+    OptionTable { page: COMMANDS_PAGE, name: "options of every command".to_owned(), options }
 }
 
 /// Ids of the options that every command that runs the engine takes.
@@ -71,7 +80,7 @@ fn tables() -> Vec<OptionTable> {
     let of_engine: BTreeSet<String> =
         generation.iter().cloned().chain(ENGINE_OPTIONS_OF_RUN.map(str::to_owned)).collect();
     let is_of_engine = |option: &Arg| of_engine.contains(option.get_id().as_str());
-    let mut tables = Vec::new();
+    let mut tables = vec![global_options()];
     for (words, command) in commands() {
         let options = options(&command);
         let ids: BTreeSet<String> = options.iter().map(|option| option.get_id().to_string()).collect();

@@ -17,7 +17,7 @@ pub(crate) struct ExportArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     /// SPDX name or expression of the licence of the data, such as CC-BY-4.0. Default: that of the experiments.
-    #[arg(long, value_name = "SPDX")]
+    #[arg(long, visible_alias = "license", value_name = "SPDX")]
     pub(crate) licence: Option<String>,
     /// Title of the dataset. Default: the name of the experiment.
     #[arg(long)]

@@ -18,6 +18,9 @@ pub(crate) struct GenerationArgs {
     /// File with the prompt; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt_file: Option<PathBuf>,
+    /// Tokens that the prompt has, template included: its text is repeated or cut to this length. Default: as it is.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) prompt_tokens: Option<u32>,
     /// Most tokens to generate, per sequence.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_tokens: u32,

@@ -9,6 +9,8 @@ mod experiment;
 mod export;
 mod generation;
 mod import;
+mod list;
+mod manual;
 mod model;
 mod relabel;
 mod results;
@@ -20,7 +22,7 @@ mod values;
 mod watch;
 mod watching;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use capture::CaptureArgs;
 pub(crate) use compare::CompareArgs;
@@ -29,6 +31,8 @@ pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use generation::GenerationArgs;
 pub(crate) use import::ImportCommand;
+pub(crate) use list::{LsArgs, ShowArgs};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
@@ -50,7 +54,11 @@ Examples:
   # A model and prompt of your own, with an 8-bit KV cache
   dwell run --model model.gguf --prompt \"Once upon a time\" --kv-type q8_0 --max-tokens 256
 
-  # The figures again, by the definitions of mrm-trace
+  # The runs so far, and what one of them said
+  dwell ls
+  dwell show results/smollm2-135m-instruct.q4_1/<run>
+
+  # The metrics again, by the definitions of mrm-trace
   dwell analyse results/smollm2-135m-instruct.q4_1/<run> --definitions mrm-trace
 
   # A script of your own that uses llama-cpp-python, as it is
@@ -71,10 +79,34 @@ Examples:
 
 /// Shows how long every byte of a running language model lives, who reads it, and what should hold it.
 #[derive(Parser)]
-#[command(name = "dwell", version, after_help = EXAMPLES, propagate_version = true)]
+#[command(
+    name = "dwell",
+    version,
+    long_version = crate::version::long_text(),
+    after_help = EXAMPLES,
+    propagate_version = true
+)]
 pub(crate) struct Cli {
+    /// Print errors and the result alone: no progress, notes or hints.
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Say what is done and how long each step takes.
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub(crate) verbose: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The command as it is typed. Every subcommand says the version of `dwell`: `dwell run --version` would else say that
+    /// of a program `dwell-run`, which there is not.
+    pub(crate) fn typed_command() -> clap::Command {
+        with_display_name(Self::command())
+    }
+}
+
+fn with_display_name(command: clap::Command) -> clap::Command {
+    command.display_name("dwell").mut_subcommands(with_display_name)
 }
 
 #[derive(Subcommand)]
@@ -91,7 +123,12 @@ pub(crate) enum Command {
     Validate(ExperimentArgs),
     /// List every run of an experiment, with the time and space that it takes.
     Plan(ExperimentArgs),
+    /// List the runs and experiments of a results directory, newest first.
+    Ls(LsArgs),
+    /// Print the summary of a finished run again.
+    Show(ShowArgs),
     /// Compute the metrics of a finished run again, or aggregate those of all runs in a folder.
+    #[command(visible_alias = "analyze")]
     Analyse(AnalyseArgs),
     /// Put runs side by side: memory, growth per token, speed and times, against theory.
     Compare(CompareArgs),
@@ -122,6 +159,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ModelCommand,
     },
+    /// Print a script with which a shell completes commands and options.
+    Completions(CompletionsArgs),
+    /// Write the manual pages of all commands.
+    Man(ManArgs),
     /// The process that runs the model; started by `dwell run`.
     #[command(hide = true)]
     Worker,

@@ -105,7 +105,7 @@ pub(crate) struct MakeArgs {
     /// Seed of the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Overwrite an existing file.
+    /// Replace the file if it exists.
     #[arg(long)]
     pub(crate) force: bool,
 }

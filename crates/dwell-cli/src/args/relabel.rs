@@ -11,7 +11,7 @@ use super::one_of;
 pub(crate) struct RelabelArgs {
     /// Run directory, or a trace.parquet of dwell or mrm-trace.
     pub(crate) input: PathBuf,
-    /// Directory to make; it must not exist.
+    /// Directory to make; it must not exist yet.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     /// Rules file. Default: the rules that dwell comes with.

@@ -24,9 +24,12 @@ pub(crate) struct AnalyseArgs {
     /// contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
-    /// Folder to write summary.csv, summary.json and the figures of the aggregate to.
+    /// Folder to write summary.csv, summary.json and the plots of the aggregate to.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Replace files of the output that exist.
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
     /// Print the whole report as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,6 +14,7 @@ const SINGLE_RUN_OPTIONS: [&str; 50] = [
     "model",
     "prompt",
     "prompt_file",
+    "prompt_tokens",
     "actions",
     "max_tokens",
     "context_length",
@@ -65,7 +66,7 @@ const SINGLE_RUN_OPTIONS: [&str; 50] = [
 /// How metrics are computed. What is not given stays as the run, or dwell, has it.
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
-    /// Whose definitions the figures follow. Default: dwell.
+    /// Whose definitions the metrics follow. Default: dwell.
     #[arg(long, value_parser = one_of(Definitions::NAMES, Definitions::from_name))]
     pub(crate) definitions: Option<Definitions>,
     /// Write-once ratio from which data is rated high_mrm. Default: 0.8.
@@ -123,7 +124,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
     /// File with a JSON list of actions (prompt, generate, remove, copy, shift) to do instead of one prompt.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "max_tokens"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "prompt_tokens", "max_tokens"])]
     pub(crate) actions: Option<PathBuf>,
     /// Most tokens given to the engine at once.
     #[arg(long, value_name = "N", default_value_t = 2048)]

@@ -58,8 +58,11 @@ pub(crate) enum PacketDType {
 pub(crate) struct TensorsConvertArgs {
     /// A stream or a packet file.
     pub(crate) input: PathBuf,
-    /// File to write; it is replaced if it is there.
+    /// File to write.
     pub(crate) output: PathBuf,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Form of the output.
     #[arg(long, value_enum)]
     pub(crate) to: TensorsForm,
@@ -98,9 +101,12 @@ pub(crate) struct TensorsDiffArgs {
 pub(crate) struct TensorsExportArgs {
     /// The stream.
     pub(crate) file: PathBuf,
-    /// File to write; it is replaced if it is there.
+    /// File to write.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Tensors of these names only; `*` stands for any letters, `?` for one. Can be given several times.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Vec<String>,

@@ -28,10 +28,7 @@ pub(crate) struct TraceArgs {
     /// Print the summary as JSON; it follows what the command prints.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no summary: standard output is the command's alone.
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) quiet: bool,
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its arguments. With --quiet no summary follows: standard output is the command's alone.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
     /// Start this program and watch it.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
     /// How long to wait for a process of that name.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds, default_value = "10")]

@@ -10,7 +10,7 @@ use dwell_store::{RunDir, TreeKind, tree_kind};
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
 use crate::messages::{Failure, hinted};
-use crate::output::{print_result, width_chars};
+use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
-    let mut report = analyse_run(&run, args.figures.options()).map_err(hinted)?;
+    let mut report = step("computing the metrics", || analyse_run(&run, args.figures.options())).map_err(hinted)?;
     // A folder that another program made has no metadata, or others.
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
     report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());

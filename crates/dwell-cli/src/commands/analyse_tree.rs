@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::{Metric, metric_columns};
-use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
 use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures};
@@ -12,10 +11,11 @@ use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
-use crate::output::{print_result, say};
+use crate::new_output::OutputFolder;
+use crate::output::{print_result, say, step};
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
-    let found = read_runs(&args.path)?;
+    let found = step("reading runs", || read_runs(&args.path))?;
     let mut facts = found.facts;
     if args.figures.is_given() {
         for run in &mut facts {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         return Err(nothing_counts(&aggregate, &args.path).into());
     }
     if let Some(output) = &args.output {
-        write_files(&aggregate, output)?;
+        step("writing files and plots", || write_files(&aggregate, output, args.force))?;
     }
     if args.json {
         super::print_json(&aggregate)?;
@@ -77,7 +77,7 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
     if !run.is_finished() || run.metrics.is_empty() || run.is_computed_with(&options) {
         return Ok(());
     }
-    say(format_args!("computing the figures of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
+    say(format_args!("computing the metrics of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     let mut report = analyse_run(&RunDir::open(&run.path).map_err(hinted)?, options).map_err(hinted)?;
     report.heed(run.metadata.quality.as_ref(), run.metadata.validity.as_ref());
     run.set_metrics(report.figures_of(&Metric::ALL));
@@ -89,16 +89,12 @@ fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
         .hint("take excluded runs in with `--include`, for one `--include warmup,contaminated`")
 }
 
-fn write_files(aggregate: &Aggregate, output: &Path) -> anyhow::Result<()> {
-    let figures = output.join("figures");
-    std::fs::create_dir_all(&figures)
-        .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {figures:?}")))?;
-    write_bytes_atomically(&output.join("summary.csv"), aggregate.summary_csv().as_bytes()).map_err(hinted)?;
-    write_json_atomically(&output.join("summary.json"), aggregate).map_err(hinted)?;
-    for (name, svg) in experiment_figures(aggregate).map_err(hinted)? {
-        write_bytes_atomically(&figures.join(name), svg.as_bytes()).map_err(hinted)?;
-    }
-    Ok(())
+fn write_files(aggregate: &Aggregate, output: &Path, force: bool) -> anyhow::Result<()> {
+    let mut files = OutputFolder::new(output);
+    files.add("summary.csv", aggregate.summary_csv());
+    files.add_json("summary.json", aggregate)?;
+    files.add_plots(experiment_figures(aggregate).map_err(hinted)?);
+    files.write(force)
 }
 
 impl MetricsArgs {

@@ -16,7 +16,8 @@ use crate::capture_view::CaptureView;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::model_cache::Model;
-use crate::output::{print_result, say, unprinted};
+use crate::new_output::existing_file;
+use crate::output::{print_result, say, step, unprinted};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
 use crate::{model_cache, model_file, run_request};
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("nothing to resume: the stream is finished\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let model = model_cache::resolve(args.generation.model.as_deref())?;
+    let model = step("choosing the model", || model_cache::resolve(args.generation.model.as_deref()))?;
     if let Some(output) = args.output.as_deref().filter(|output| is_same_file(output, &model.path)) {
         return Err(Failure::new(format!("writing the stream: it is the model's file: {output:?}"))
             .hint("choose another name with -o")
@@ -85,23 +86,15 @@ fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
     if args.force {
         return Ok(Begin::Anew);
     }
-    let found = TensorFile::open(output);
-    if found.is_err() && !args.resume {
-        let failure = Failure::new(format!("writing the stream: it exists and is no tensor stream: {output:?}"));
-        return Err(failure.hint("choose another name with -o, or replace it with --force").into());
-    }
-    match (args.resume, found.is_ok_and(|file| file.is_finished())) {
-        (true, true) => Ok(Begin::NotAtAll),
-        (true, false) => Ok(Begin::Resumed),
-        (false, true) => {
-            let failure = Failure::new(format!("writing the stream: it exists and is finished: {output:?}"));
-            Err(failure.hint("replace it with --force, or choose another name with -o").into())
+    let is_finished = TensorFile::open(output).ok().map(|file| file.is_finished());
+    match (args.resume, is_finished) {
+        (true, Some(true)) => Ok(Begin::NotAtAll),
+        (true, _) => Ok(Begin::Resumed),
+        (false, Some(false)) => {
+            // What a killed capture left can still be used.
+            Err(hints_when_cut_off(output, args).into_iter().fold(existing_file(output), Failure::hint).into())
         }
-        (false, false) => {
-            let failure = Failure::new(format!("writing the stream: it exists and is not finished: {output:?}"));
-            let failure = hints_when_cut_off(output, args).into_iter().fold(failure, Failure::hint);
-            Err(failure.hint("or replace it with --force").into())
-        }
+        (false, _) => Err(existing_file(output).into()),
     }
 }
 
@@ -128,7 +121,7 @@ fn job(args: &CaptureArgs, prompt: String, model: &Model) -> anyhow::Result<Job>
     };
     let sequences = vec![0];
     let actions = vec![
-        Action::Prompt { text: prompt, sequences: sequences.clone(), fill_to_tokens: None },
+        Action::Prompt { text: prompt, sequences: sequences.clone(), fill_to_tokens: args.generation.prompt_tokens },
         Action::Generate { max_tokens: args.generation.max_tokens, sequences },
     ];
     Ok(Job::embedded(options, actions))
@@ -150,8 +143,9 @@ fn list(mut job: CaptureJob, args: &CaptureArgs, interruption: &Interruption) ->
 }
 
 fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> anyhow::Result<CaptureReport> {
-    let mut view = CaptureView::new(args.json, args.generation.max_tokens.into());
-    let report = capture(job, interruption.is_requested(), &mut view);
+    let model_name = job.job.options.model.file_stem().unwrap_or_default().to_string_lossy();
+    let mut view = CaptureView::new(args.json, &model_name, args.generation.max_tokens.into());
+    let report = step("capturing", || capture(job, interruption.is_requested(), &mut view));
     view.finish();
     report.map_err(|error| {
         let failure = Failure::from_hinted(&error);

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_files::{write_bytes_atomically, write_json_atomically};
 use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
 use dwell_store::{TreeKind, tree_kind};
@@ -12,13 +11,14 @@ use dwell_store::{TreeKind, tree_kind};
 use super::analyse_tree::read_runs;
 use crate::args::CompareArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::output::{print_result, say};
+use crate::new_output::OutputFolder;
+use crate::output::{print_result, result_width, say, step};
 
 /// What the folder of an experiment holds from its beginning on.
 const EXPERIMENT_FILE: &str = "experiment.json";
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let (mut sources, mut has_unreadable) = read_sources(&args.paths)?;
+    let (mut sources, mut has_unreadable) = step("reading runs", || read_sources(&args.paths))?;
     if let Some(experiment) = &args.experiment {
         let (runs, is_partly_unreadable) = read_experiment(experiment)?;
         // A run that was named too is there already.
@@ -32,12 +32,12 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("warning: {warning}\n"));
     }
     if let Some(output) = &args.output {
-        write_files(&comparison, output)?;
+        step("writing files and plots", || write_files(&comparison, output, args.force))?;
     }
     if args.json {
         super::print_json(&comparison)?;
     } else {
-        print_result(&comparison_text(&comparison))?;
+        print_result(&comparison_text(&comparison, result_width()))?;
     }
     Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
@@ -80,15 +80,11 @@ fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
     Ok((runs, found.has_unreadable))
 }
 
-fn write_files(comparison: &Comparison, output: &Path) -> anyhow::Result<()> {
-    let figures = output.join("figures");
-    std::fs::create_dir_all(&figures)
-        .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {figures:?}")))?;
-    write_bytes_atomically(&output.join("compare.csv"), comparison.compare_csv().as_bytes()).map_err(hinted)?;
-    write_bytes_atomically(&output.join("context.csv"), comparison.context_csv().as_bytes()).map_err(hinted)?;
-    write_json_atomically(&output.join("compare.json"), comparison).map_err(hinted)?;
-    for (name, svg) in comparison_figures(comparison).map_err(hinted)? {
-        write_bytes_atomically(&figures.join(name), svg.as_bytes()).map_err(hinted)?;
-    }
-    Ok(())
+fn write_files(comparison: &Comparison, output: &Path, force: bool) -> anyhow::Result<()> {
+    let mut files = OutputFolder::new(output);
+    files.add("compare.csv", comparison.compare_csv());
+    files.add("context.csv", comparison.context_csv());
+    files.add_json("compare.json", comparison)?;
+    files.add_plots(comparison_figures(comparison).map_err(hinted)?);
+    files.write(force)
 }

@@ -8,13 +8,13 @@ use dwell_events::CollectorName;
 use dwell_events::host::Probe;
 use dwell_experiment::run_small_model;
 use dwell_host::{ProbeContext, Root, probe_all, probe_names};
-use dwell_report::text::{DoctorReport, DoctorVerdict};
-use dwell_worker::preload_library;
+use dwell_report::text::{DoctorProgram, DoctorReport, DoctorVerdict};
+use dwell_worker::{InstalledProgram, installed_programs, preload_library};
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::messages::{EXIT_NOT_DONE, EXIT_WITH_LOSS, Failure, print_hints};
-use crate::output::print_result;
+use crate::output::{print_result, step};
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
@@ -24,7 +24,10 @@ struct JsonReport<'a> {
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let report = DoctorReport::new(probes(&args.output), chosen_names(&args.collect)?);
+    let chosen = chosen_names(&args.collect)?;
+    let probes = step("trying collectors, kernel and sensors", || probes(&args.output));
+    let programs = step("looking for programs of engines", installed_programs);
+    let report = DoctorReport::new(probes, chosen, programs.into_iter().map(program_line).collect());
     let exit_code = exit_code(report.verdict());
     if args.json {
         super::print_json(&JsonReport { report: &report, exit_code })?;
@@ -33,6 +36,16 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         print_hints(&report.remedies());
     }
     Ok(ExitCode::from(exit_code))
+}
+
+fn program_line(program: InstalledProgram) -> DoctorProgram {
+    DoctorProgram {
+        engine: program.engine,
+        names: program.names,
+        program: program.program,
+        version: program.version,
+        install: program.install,
+    }
 }
 
 fn exit_code(verdict: DoctorVerdict) -> u8 {

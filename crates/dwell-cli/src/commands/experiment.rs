@@ -11,18 +11,19 @@ use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
-use crate::output::{print_result, say, unprinted};
+use crate::output::{print_result, say, step, unprinted};
 use crate::run_request::command_line;
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
-    let file = ExperimentFile::read(&ReadOptions {
+    let options = ReadOptions {
         config,
         results: args.output.as_deref(),
         may_fetch: true,
         measures_slowdown: args.measure_slowdown,
-    })?;
+    };
+    let file = step("reading and checking the experiment", || ExperimentFile::read(&options))?;
     if !args.json || !file.is_runnable() {
         file.say_findings();
     }

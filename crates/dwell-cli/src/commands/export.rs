@@ -8,10 +8,12 @@ use dwell_report::{ExportReport, ExportRequest, export};
 use super::analyse_tree::read_runs;
 use crate::args::ExportArgs;
 use crate::messages::{Failure, hinted};
-use crate::output::{print_result, say, unprinted};
+use crate::new_output::check_folder;
+use crate::output::{print_result, say, step, unprinted};
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let found = read_runs(&args.path)?;
+    check_folder(&args.output)?;
+    let found = step("reading runs", || read_runs(&args.path))?;
     if found.has_unreadable {
         return Err(Failure::new(format!("exporting found runs that cannot be read: {:?}", args.path))
             .hint(format!("see what is wrong with `dwell verify '{}'`", args.path.display()))
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let mut on_run = |run: &dwell_report::RunResults| {
         say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     };
-    let report = export(&found.facts, &request, &mut on_run).map_err(hinted)?;
+    let report = step("exporting", || export(&found.facts, &request, &mut on_run)).map_err(hinted)?;
     report.left_to_do.iter().for_each(|note| say(format_args!("note: {note}\n")));
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.target))?;

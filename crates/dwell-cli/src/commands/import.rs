@@ -8,7 +8,7 @@ use dwell_store::RunState;
 
 use crate::args::ImportCommand;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
-use crate::output::{print_result, unprinted};
+use crate::output::{print_result, step, unprinted};
 
 pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
     let ImportCommand { importer, args, options } = command;
@@ -20,7 +20,7 @@ pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
         options: options.clone(),
         command_line: command_line(*importer),
     };
-    let report = import(*importer, &request).map_err(hinted)?;
+    let report = step("importing", || import(*importer, &request)).map_err(hinted)?;
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.run_dir))?;
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })

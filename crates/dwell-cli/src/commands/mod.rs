@@ -4,11 +4,14 @@ pub(crate) mod analyse;
 mod analyse_tree;
 pub(crate) mod capture;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod export;
 pub(crate) mod guard;
 pub(crate) mod import;
+pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod model_info;
 pub(crate) mod model_make;
 pub(crate) mod model_pull;
@@ -20,6 +23,7 @@ mod recover_tree;
 pub(crate) mod relabel;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod show;
 pub(crate) mod tensors;
 mod tensors_convert;
 mod tensors_diff;
@@ -38,7 +42,7 @@ use dwell_analysis::{Options, SuitabilityThresholds};
 use serde::Serialize;
 
 use crate::args::MetricsArgs;
-use crate::output::print_result;
+use crate::output::print_for_programs;
 
 impl MetricsArgs {
     /// What the arguments mean to the analysis.
@@ -66,5 +70,5 @@ impl MetricsArgs {
 /// Prints a value as JSON on standard output.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("writing JSON")?;
-    print_result(&format!("{text}\n"))
+    print_for_programs(&format!("{text}\n"))
 }

@@ -6,15 +6,18 @@ use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, ma
 
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
 use crate::messages::hinted;
+use crate::new_output::check_file;
 use crate::output::{print_result, unprinted};
 use crate::terminal::byte_bar;
 
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let plan = MakePlan::new(spec(args)).map_err(hinted)?;
+    check_file(&args.file, args.force)?;
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     let bar = byte_bar("writing", plan.file_bytes());
-    make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes)).map_err(hinted)?;
+    let made = make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
+    made.map_err(hinted)?;
     print_result(&format!("{}\n", args.file.display())).map_err(|error| unprinted(&error, &args.file))?;
     Ok(ExitCode::SUCCESS)
 }

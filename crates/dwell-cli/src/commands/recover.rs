@@ -11,7 +11,7 @@ use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, tree_kind, unfinis
 use super::recover_tree;
 use crate::args::RecoverArgs;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
-use crate::output::print_result;
+use crate::output::{print_result, step};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
@@ -36,9 +36,9 @@ fn finish_watch(table: &Path, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 
 /// Makes what one killed run lacks.
 pub(super) fn finish(run: &Path, args: &RecoverArgs) -> Result<BuiltRun, BuildError> {
-    let mut terminal = Terminal::new(args.json, 0);
+    let mut terminal = Terminal::new(args.json, "", 0);
     let setup = BuildSetup { adjust: &|options| args.metrics.options_over(options), views: &RUN_VIEWS };
-    let built = recover_run(run, &setup, &mut terminal);
+    let built = step("making tables and metrics", || recover_run(run, &setup, &mut terminal));
     terminal.finish();
     built
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use dwell_build::{BuildError, BuiltRun};
 use dwell_events::{Hint, Severity};
 use dwell_metadata::RunRecord;
-use dwell_report::text::{count, totals};
+use dwell_report::text::{count, counted, totals};
 use dwell_store::{FoundRun, RunDir, StoreError, runs_under};
 use serde::Serialize;
 
@@ -143,7 +143,7 @@ fn text(recovery: &TreeRecovery) -> String {
 }
 
 fn accesses_text(accesses: u64) -> String {
-    format!("{} accesses", count(accesses))
+    counted(accesses, "access")
 }
 
 fn total_line(recovery: &TreeRecovery) -> String {

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use dwell_analysis::Options;
-use dwell_build::{BuildError, BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
-use dwell_files::FileError;
+use dwell_build::{BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
 use dwell_label::RuleSet;
-use dwell_report::text::{count, table};
-use dwell_store::{RunState, StoreError};
+use dwell_report::text::{count, counted, table};
+use dwell_store::RunState;
 
 use crate::args::RelabelArgs;
-use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::output::{print_result, unprinted};
+use crate::messages::{EXIT_WITH_LOSS, hinted};
+use crate::new_output::check_folder;
+use crate::output::{print_result, step, unprinted};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
@@ -27,15 +27,11 @@ pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
         policy: args.unknown,
         analysis: Options::default(),
     };
-    let mut terminal = Terminal::new(args.json, 0);
-    let report = relabel_run(&request, &mut |share| terminal.building(share));
+    check_folder(&args.output)?;
+    let mut terminal = Terminal::new(args.json, "", 0);
+    let report = step("labelling", || relabel_run(&request, &mut |share| terminal.building(share)));
     terminal.finish();
-    let report = report.map_err(|error| match error {
-        BuildError::Store(StoreError::File(FileError::Exists { .. })) => Failure::new(error.to_string())
-            .hint("give a folder that is not there yet with `-o DIR`; nothing is overwritten")
-            .into(),
-        error => hinted(error),
-    })?;
+    let report = report.map_err(hinted)?;
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.run_dir))?;
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
@@ -54,7 +50,7 @@ fn report_text(report: &RelabelReport) -> String {
     lines.push(vec!["all".to_owned(), count(report.rows_in), count(report.rows_out)]);
     let decided = report.decided_by.iter().map(|(by, rows)| format!("{by} {}", count(*rows))).collect::<Vec<_>>();
     let mut text = table(&lines);
-    text.push_str(&format!("decided by {}; {} regions", decided.join(", "), count(report.regions)));
+    text.push_str(&format!("decided by {}; {}", decided.join(", "), counted(report.regions, "region")));
     if report.dropped > 0 {
         text.push_str(&format!("; {} dropped", count(report.dropped)));
     }

@@ -7,7 +7,6 @@ use dwell_build::{BuildListener, BuildSetup, BuiltRun, build_run};
 use dwell_events::CollectorName;
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
-use dwell_process::own_peak_rss_bytes;
 use dwell_record::{RecordListener, discard_run, record_run};
 use dwell_report::text::summary_text;
 use dwell_report::{LossSummary, RUN_VIEWS, RunSummary};
@@ -17,7 +16,7 @@ use crate::args::RunArgs;
 use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
-use crate::output::{print_result, say, unprinted, width_chars};
+use crate::output::{is_quiet, print_result, say, step, unprinted, width_chars};
 use crate::run_request;
 use crate::terminal::Terminal;
 
@@ -30,13 +29,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let interruption = Interruption::listen()?;
     let actions = run_request::actions(args)?;
-    let model = EngineModel::choose(args)?;
+    let model = step("choosing the model", || EngineModel::choose(args))?;
     let mut request = run_request::request(args, actions, &model);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let results = args.output.clone().unwrap_or_else(|| PathBuf::from("results"));
     let one = OneRun {
         results: &results,
-        is_quiet: args.json,
+        is_quiet: args.json || is_quiet(),
+        model_name: model.name_shown(),
         tokens_max: args.generation.max_tokens,
         interruption: &interruption,
     };
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 struct OneRun<'a> {
     results: &'a Path,
     is_quiet: bool,
+    model_name: String,
     tokens_max: u32,
     interruption: &'a Interruption,
 }
@@ -57,7 +58,7 @@ struct OneRun<'a> {
 impl OneRun<'_> {
     fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
         let run = create_run_dir(self.results, &request.model_id, run_id)?;
-        let mut terminal = Terminal::new(self.is_quiet, self.tokens_max.into());
+        let mut terminal = Terminal::new(self.is_quiet, &self.model_name, self.tokens_max.into());
         self.interruption.recording_begins(run.path());
         let built = record_and_build(&run, request, self.interruption, &mut terminal);
         terminal.finish();
@@ -87,7 +88,7 @@ pub(super) fn record_and_build<L: RecordListener + BuildListener>(
     interruption: &Interruption,
     listener: &mut L,
 ) -> anyhow::Result<BuiltRun> {
-    let recorded = record_run(run, request, interruption.is_requested(), listener);
+    let recorded = step("recording", || record_run(run, request, interruption.is_requested(), listener));
     let facts = recorded
         .inspect_err(|error| {
             if !error.leaves_a_run() {
@@ -96,7 +97,7 @@ pub(super) fn record_and_build<L: RecordListener + BuildListener>(
         })
         .map_err(hinted)?;
     interruption.building_begins(run.path(), facts.is_interrupted);
-    build_run(run, &BuildSetup::drawing(&RUN_VIEWS), listener).map_err(hinted)
+    step("making tables and metrics", || build_run(run, &BuildSetup::drawing(&RUN_VIEWS), listener)).map_err(hinted)
 }
 
 pub(super) fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Result<RunDir, Failure> {
@@ -111,16 +112,8 @@ pub(super) fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Re
 
 /// Prints what a finished run says. Exit code 1 tells that something is missing from it.
 pub(crate) fn print_summary(built: &BuiltRun, is_json: bool) -> anyhow::Result<ExitCode> {
-    let summary = RunSummary {
-        observer_peak_rss_bytes: own_peak_rss_bytes(),
-        failure_hints: built.failure_hints.clone(),
-        ..RunSummary::new(
-            &built.path,
-            &built.metadata,
-            &built.metrics,
-            built.losses.iter().map(LossSummary::from).collect(),
-        )
-    };
+    let losses = built.losses.iter().map(LossSummary::from).collect();
+    let summary = RunSummary::new(&built.path, &built.metadata, &built.metrics, losses);
     let printed = if is_json {
         super::print_json(&summary)
     } else {

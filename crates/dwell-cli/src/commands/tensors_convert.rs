@@ -7,18 +7,20 @@ use dwell_capture::NameGlob;
 use dwell_report::text::ConvertedStream;
 use dwell_tensors::{
     PacketCodec, PacketEntry, PacketOptions, TensorFile, export_safetensors, from_packets, is_stream, reencode,
-    to_packets,
+    sidecar_path, to_packets,
 };
 
 use super::tensors;
 use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::new_output::check_file;
 use crate::output::{print_result, say};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
     refuse_itself(&args.input, &args.output)?;
+    check_file(&args.output, args.force)?;
     if !is_stream(&args.input).map_err(hinted)? {
         return read_packets(args);
     }
@@ -27,6 +29,7 @@ pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
         TensorsForm::Tensors => reencode(&file, &args.output, args.codec),
         TensorsForm::Safetensors => export_safetensors(&file, &args.output, |_| true),
         TensorsForm::Packets => {
+            check_file(&sidecar_path(&args.output), args.force)?;
             let codec = args.packet_codec.unwrap_or(PacketCodec::None);
             let as_float16 = args.packet_dtype == PacketDType::Float16;
             to_packets(&file, &args.output, PacketOptions { codec, as_float16 })
@@ -68,6 +71,7 @@ pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
         let path = shell_word(&args.file.display().to_string());
         return Err(failure.hint(format!("see what there is with `dwell tensors stats {path}`")).into());
     }
+    check_file(&args.output, args.force)?;
     let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
     print_converted(&ConvertedStream::whole(&args.output, packets).stored_as(file.stored()), args.json)?;
     Ok(tensors::exit_code(&[&file]))

@@ -12,6 +12,7 @@ use dwell_store::new_run_id;
 use crate::args::TraceArgs;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure};
+use crate::output::is_quiet;
 use crate::terminal::Terminal;
 use crate::{model_cache, model_file, run_request};
 
@@ -25,13 +26,12 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let run = create_run_dir(&args.output, &request.model_id, &run_id)?;
-    let mut terminal =
-        CommandTerminal { terminal: Terminal::new(args.json || args.quiet, 0), interruption: &interruption };
+    let mut terminal = CommandTerminal { terminal: Terminal::new(args.json, "", 0), interruption: &interruption };
     interruption.tracing_begins(run.path());
     let built = record_and_build(&run, &request, &interruption, &mut terminal);
     terminal.terminal.finish();
     let built = built?;
-    match args.quiet {
+    match is_quiet() && !args.json {
         true if built.is_partial => Ok(ExitCode::from(EXIT_WITH_LOSS)),
         true => Ok(ExitCode::SUCCESS),
         false => print_summary(&built, args.json),

@@ -10,7 +10,7 @@ use dwell_store::{RunDir, StoreError, TreeKind, tree_kind, verify};
 use super::verify_tree;
 use crate::args::VerifyArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::output::print_result;
+use crate::output::{print_result, step};
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     match tree_kind(&args.path).map_err(hinted)? {
@@ -21,7 +21,8 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 
 fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.path).map_err(hinted)?;
-    let report = verify(&args.path, &tables()).map_err(|error| unverifiable(&error, &run))?;
+    let report =
+        step("checking files", || verify(&args.path, &tables())).map_err(|error| unverifiable(&error, &run))?;
     if args.json {
         super::print_json(&report)?;
     } else {

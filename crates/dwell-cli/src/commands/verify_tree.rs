@@ -9,15 +9,16 @@ use indicatif::ProgressBar;
 
 use crate::args::VerifyArgs;
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
-use crate::output::print_result;
+use crate::output::{print_result, step};
 use crate::terminal::count_bar;
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let bar = if args.json { ProgressBar::hidden() } else { count_bar("verifying") };
-    let report = verify_tree(&args.path, &tables(), &|done, all| {
+    let on_run = |done: usize, all: usize| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
-    });
+    };
+    let report = step("checking files", || verify_tree(&args.path, &tables(), &on_run));
     bar.finish_and_clear();
     let report = report.map_err(hinted)?;
     if args.json {

@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::WatchArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::new_output::existing_file;
 use crate::output::{print_result, say, unprinted};
 use crate::shell::shell_word;
 use crate::watch_record::WatchRecord;
@@ -93,15 +94,12 @@ fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
     };
     MemoryLog::create(output, form, clock_anchor(), args.force).map(Some).map_err(|error| match &error {
         StoreError::File(FileError::Exists { path, .. }) => {
-            let failure = Failure::new(error.to_string());
-            let failure = match path == output {
-                true => failure,
-                false => failure.hint(format!(
-                    "finish the table of an earlier watch with `dwell recover {}`",
-                    shell_word(&output.display().to_string())
-                )),
-            };
-            failure.hint("choose another name with -o, or replace it with --force").into()
+            let failure = existing_file(path);
+            let recover = format!(
+                "finish the table of an earlier watch with `dwell recover {}`",
+                shell_word(&output.display().to_string())
+            );
+            if path == output { failure.into() } else { failure.hint(recover).into() }
         }
         StoreError::File(FileError::NotFound { .. }) => {
             let folder = output.parent().map(|folder| folder.display().to_string()).unwrap_or_default();

@@ -60,7 +60,7 @@ fn without_a_way_to_the_default_model_one_is_made_and_that_is_said() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text_of(&output));
-    assert!(stderr_of(&output).contains("note: the default model could not be had"), "{}", text_of(&output));
+    assert!(stderr_of(&output).contains("note: could not download the default model"), "{}", text_of(&output));
     assert!(stderr_of(&output).contains("random weights"), "{}", text_of(&output));
     assert!(place.path().join("results/random-llama").exists());
 }

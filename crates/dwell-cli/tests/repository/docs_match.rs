@@ -69,6 +69,12 @@ fn every_kind_of_loss_is_documented_with_its_severity_and_advice() {
     }
 }
 
+#[test]
+fn the_page_about_mrm_trace_names_the_version_of_the_schema() {
+    let text = page("docs/mrm-trace.md").replace('\n', " ");
+    assert!(text.contains(&format!("schema version `{}`", dwell_events::SCHEMA_VERSION)));
+}
+
 /// Every page: README, ARCHITECTURE and all Markdown below docs.
 fn pages() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];

@@ -4,6 +4,9 @@
 
 #[path = "../../../../tests/generated.rs"]
 mod generated;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 
 mod architecture;
 mod docs_match;
+mod readme_runs;

@@ -26,6 +26,19 @@ fn a_name_that_nobody_has_is_waited_for_and_then_said() {
     let name = format!("nobody-{}", std::process::id());
     let output = watch(&["--name", &name, "--wait-secs", "0.2"]).output().unwrap();
     assert_refused(&output, &format!("no process whose name or command line contains \"{name}\"; waited 0.2 s"));
+    let waits = format!("waiting up to 200 ms for a process whose name or command line contains \"{name}\"\n");
+    assert!(text_of(&output).contains(&waits), "{}", text_of(&output));
+}
+
+#[test]
+fn a_command_needs_no_dashes_before_it() {
+    let work = Workplace::new();
+    let file = work.path().join("samples.csv");
+    let output = watch(&["-o"]).arg(&file).args(["sh", "-c", "exit 3", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert!(text_of(&output).contains("command  exited with status 3"), "{}", text_of(&output));
+    let mistyped = watch(&["--nmae", "x"]).output().unwrap();
+    assert_eq!(mistyped.status.code(), Some(2), "{}", text_of(&mistyped));
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Collector for Process {
         sampler.sample_into(&mut rows);
         match rows.first() {
             Some(row) if row.rss_bytes > 0 => {
-                Outcome::works(format!("a sample of this process: {} bytes resident", row.rss_bytes))
+                Outcome::works(format!("a sample of this process: {} MiB resident", row.rss_bytes >> 20))
             }
             Some(_) => Outcome::fails("a sample of this process says that it has no memory"),
             None => Outcome::fails("no sample of this process could be taken"),

@@ -37,7 +37,7 @@ impl Translation<'_, '_> {
         let key = format!("{prefix}.engine");
         let Some(engine) = model.group_mut("engine") else { return };
         if engine.text() == Some("vllm") {
-            let needed = "llamacpp or llama_cpp: here vllm is a server that runs already";
+            let needed = "llamacpp or llama_cpp: here vllm is a server, with keys of its own under models[].server";
             self.refuse(&key, engine, needed).hint = Some(CONVERT.to_owned());
             engine.value = Value::Text("llama_cpp".to_owned());
         }

@@ -13,8 +13,8 @@ const SHOWS_ITS_MAPPINGS: [&str; 2] = ["/bin/cat", "/proc/self/maps"];
 pub(super) fn preload(context: &ProbeContext) -> Outcome {
     match &context.preload_library {
         Some(library) => load(library),
-        None => Outcome::absent("there is no libdwell_preload.so beside the program dwell")
-            .remedy("cargo build --release -p dwell-preload"),
+        None => Outcome::absent("libdwell_preload.so is neither beside the program dwell nor in ../lib/dwell")
+            .remedy("put it there; `cargo build --release -p dwell-preload` makes it, and a wheel of dwell has it"),
     }
 }
 

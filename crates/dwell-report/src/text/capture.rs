@@ -133,9 +133,9 @@ impl CaptureSummary {
     fn captured_line(&self) -> String {
         let rate = self.raw_bytes as f64 / self.duration_s.max(1e-9);
         format!(
-            "{} packets of {} tokens, {} in {}, {}/s over {}; the model waited {} for the disk",
-            count(self.packets),
-            count(self.tokens),
+            "{} of {}, {} in {}, {}/s over {}; the model waited {} for the disk",
+            counted(self.packets, "packet"),
+            counted(self.tokens, "token"),
             bytes(self.raw_bytes),
             bytes(self.file_bytes),
             bytes(rate as u64),

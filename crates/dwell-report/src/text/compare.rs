@@ -8,13 +8,14 @@ use super::{counted, or_dash, table, totals, wrapped};
 use crate::numbers::of_unit;
 use crate::{CompareGroup, Comparison, ContextLine, FIGURES, Figure, Spread, exclusions_text};
 
-/// Widest line of a table.
-const WIDTH_MAX: usize = 100;
+/// Widest line of a table where there is no terminal.
+const USUAL_WIDTH: usize = 100;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// The whole comparison: a column per configuration, in as many tables as fit below each other.
-pub fn comparison_text(comparison: &Comparison) -> String {
+/// The whole comparison: a column per configuration, in as many tables below each other as the width needs.
+pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> String {
+    let width_chars = width_chars.unwrap_or(USUAL_WIDTH);
     let columns: Vec<Vec<String>> = comparison.groups.iter().map(|group| column(comparison, group)).collect();
     let names = row_names(comparison);
     // A row in which no configuration has anything says nothing.
@@ -23,9 +24,9 @@ pub fn comparison_text(comparison: &Comparison) -> String {
     let pick = |cells: &[String]| shown.iter().map(|&row| cells[row].clone()).collect::<Vec<String>>();
     let names = pick(&names);
     let columns: Vec<Vec<String>> = columns.iter().map(|cells| pick(cells)).collect();
-    let tables: Vec<String> = fitting(&names, &columns).into_iter().map(|chunk| lines(&names, chunk)).collect();
+    let tables: Vec<String> = fitting(&names, &columns, width_chars).into_iter().map(|chunk| lines(&names, chunk)).collect();
     let mut text = tables.join("\n");
-    text.push_str(&verdicts(comparison));
+    text.push_str(&verdicts(comparison, width_chars));
     text.push_str(&context_table(&comparison.context_lines));
     text.push_str(&notes(comparison));
     text
@@ -86,12 +87,12 @@ fn classes(counts: &BTreeMap<String, usize>) -> String {
 }
 
 /// As many columns beside each other as fit, and one at least.
-fn fitting<'a>(names: &[String], columns: &'a [Vec<String>]) -> Vec<&'a [Vec<String>]> {
+fn fitting<'a>(names: &[String], columns: &'a [Vec<String>], width_chars: usize) -> Vec<&'a [Vec<String>]> {
     let width = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let (mut chunks, mut from, mut used) = (Vec::new(), 0, width(names));
     for (place, cells) in columns.iter().enumerate() {
         let needed = GAP + width(cells);
-        if place > from && used + needed > WIDTH_MAX {
+        if place > from && used + needed > width_chars {
             chunks.push(&columns[from..place]);
             (from, used) = (place, width(names));
         }
@@ -109,11 +110,11 @@ fn lines(names: &[String], columns: &[Vec<String>]) -> String {
 }
 
 /// What each verdict was made from.
-fn verdicts(comparison: &Comparison) -> String {
+fn verdicts(comparison: &Comparison, width_chars: usize) -> String {
     let mut text = String::new();
     for group in &comparison.groups {
         for sentence in &group.sentences {
-            let lines = wrapped(&format!("{}: {sentence}", comparison.label_of(group)), WIDTH_MAX - GAP);
+            let lines = wrapped(&format!("{}: {sentence}", comparison.label_of(group)), width_chars.saturating_sub(GAP));
             text.push_str(&format!("\n{}", lines.join("\n  ")));
         }
     }

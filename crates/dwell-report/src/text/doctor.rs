@@ -1,5 +1,7 @@
 //! What can be observed on a machine, as `dwell doctor` says it.
 
+use std::path::PathBuf;
+
 use dwell_events::host::{Probe, ProbeKind, ProbeStatus};
 use serde::Serialize;
 
@@ -36,19 +38,50 @@ impl DoctorVerdict {
     }
 }
 
+/// The program of an engine, whether it is installed or not.
+#[derive(Clone, Debug, Serialize)]
+pub struct DoctorProgram {
+    /// The engine.
+    pub engine: &'static str,
+    /// Names that it is looked for by.
+    pub names: &'static [&'static str],
+    /// Where it was found.
+    pub program: Option<PathBuf>,
+    /// What it says of its version.
+    pub version: Option<String>,
+    /// How to install it, where it was not found.
+    pub install: Option<&'static str>,
+}
+
+impl DoctorProgram {
+    fn found(&self) -> String {
+        match (&self.program, &self.version) {
+            (Some(program), Some(version)) => format!("{}, version {version}", program.display()),
+            (Some(program), None) => format!("{}, which says no version", program.display()),
+            (None, _) => format!("no {} in PATH", self.names.join(", ")),
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        self.install.map(|install| format!("for --engine {}: {install}", self.engine))
+    }
+}
+
 /// What can be observed on a machine, and why not the rest.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorReport {
     probes: Vec<Probe>,
+    /// Programs that dwell can start a model with. None is needed: the embedded engine has none.
+    engines: Vec<DoctorProgram>,
     chosen: Vec<&'static str>,
     verdict: DoctorVerdict,
 }
 
 impl DoctorReport {
-    /// From all probes, and the names of those that have to work.
-    pub fn new(probes: Vec<Probe>, chosen: Vec<&'static str>) -> Self {
+    /// From all probes, the names of those that have to work, and the programs of engines.
+    pub fn new(probes: Vec<Probe>, chosen: Vec<&'static str>, engines: Vec<DoctorProgram>) -> Self {
         let verdict = DoctorVerdict::of(&probes, &chosen);
-        Self { probes, chosen, verdict }
+        Self { probes, engines, chosen, verdict }
     }
 
     /// Whether what was chosen works.
@@ -76,6 +109,12 @@ impl DoctorReport {
             }
             text.push('\n');
         }
+        text.push_str("engines that are programs of their own\n");
+        for engine in &self.engines {
+            let status = if engine.program.is_some() { "found" } else { "no" };
+            text.push_str(&format!("  {:<width$}  {status:<8}  {}\n", engine.engine, engine.found()));
+        }
+        text.push('\n');
         text.push_str(&format!("chosen: {}; {}\n", self.chosen.join(", "), self.verdict.text()));
         text
     }
@@ -83,7 +122,8 @@ impl DoctorReport {
     /// What may make more of it work.
     pub fn remedies(&self) -> Vec<String> {
         let remedy = |probe: &Probe| Some(format!("for {}: {}", probe.name, probe.remedy.as_ref()?));
-        self.probes.iter().filter_map(remedy).collect()
+        let engines = self.engines.iter().filter_map(DoctorProgram::remedy);
+        self.probes.iter().filter_map(remedy).chain(engines).collect()
     }
 }
 
@@ -116,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_verdict_is_of_the_chosen_alone() {
-        let verdict = |chosen: &[&'static str]| DoctorReport::new(probes(), chosen.to_vec()).verdict();
+        let verdict = |chosen: &[&'static str]| DoctorReport::new(probes(), chosen.to_vec(), Vec::new()).verdict();
         assert_eq!(verdict(&["good"]), DoctorVerdict::Works);
         assert_eq!(verdict(&["good", "half"]), DoctorVerdict::Degraded);
         assert_eq!(verdict(&["half"]), DoctorVerdict::Degraded);
@@ -127,13 +167,28 @@ mod tests {
 
     #[test]
     fn collectors_come_first_with_basis_and_cost_and_remedies_are_hints() {
-        let report = DoctorReport::new(probes(), vec!["good", "bad"]);
+        let ollama = DoctorProgram {
+            engine: "ollama",
+            names: &["ollama"],
+            program: Some(PathBuf::from("/usr/bin/ollama")),
+            version: Some("0.9.1".to_owned()),
+            install: None,
+        };
+        let vllm = DoctorProgram {
+            engine: "vllm",
+            names: &["vllm"],
+            program: None,
+            version: None,
+            install: Some("pip install vllm"),
+        };
+        let report = DoctorReport::new(probes(), vec!["good", "bad"], vec![ollama, vllm]);
         assert_eq!(
             report.text(),
             "collectors\n  seen  works     80 accesses\n                  basis sampled; cost: a little\n\n\
              what else the kernel offers\n  good  works     read\n  half  degraded  read in part\n  bad   no        refused\n  \
-             none  no        not there\n\nsensors\n\nchosen: good, bad; a part of it works\n"
+             none  no        not there\n\nsensors\n\nengines that are programs of their own\n  \
+             ollama  found     /usr/bin/ollama, version 0.9.1\n  vllm  no        no vllm in PATH\n\nchosen: good, bad; a part of it works\n"
         );
-        assert_eq!(report.remedies(), ["for bad: sudo sysctl x=1"]);
+        assert_eq!(report.remedies(), ["for bad: sudo sysctl x=1", "for --engine vllm: pip install vllm"]);
     }
 }

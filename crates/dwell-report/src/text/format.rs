@@ -2,9 +2,14 @@
 
 use super::count;
 
-/// A count with its noun: `1 file`, `15 files`.
+/// A count with its noun: `1 file`, `15 files`, `2 batches`.
 pub fn counted(value: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+    let ending = match noun {
+        _ if value == 1 => "",
+        noun if noun.ends_with("ch") || noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", count(value))
 }
 
 /// What there is any of: `3 ok, 1 damaged`.
@@ -100,6 +105,8 @@ mod tests {
     #[test]
     fn counts_go_with_their_nouns() {
         assert_eq!((counted(1, "file"), counted(1_500, "run")), ("1 file".to_owned(), "1,500 runs".to_owned()));
+        assert_eq!([1, 2].map(|value| counted(value, "access")), ["1 access", "2 accesses"]);
+        assert_eq!([1, 0].map(|value| counted(value, "batch")), ["1 batch", "0 batches"]);
         assert_eq!(totals(&[(3, "ok"), (0, "damaged"), (1, "unfinished")]), "3 ok, 1 unfinished");
     }
 

@@ -2,7 +2,7 @@
 
 use dwell_store::unix_secs_of;
 
-use super::{Fit, bytes, count, counted, or_dash, table_within};
+use super::{Fit, bytes, count, counted, or_dash, ratio, table_within};
 use crate::{EntryState, ExperimentEntry, ResultsList, RunEntry};
 
 const RUN_HEADER: [&str; 11] =
@@ -56,7 +56,7 @@ fn run_line(run: &RunEntry, now_unix_secs: u64) -> Vec<String> {
         run.state.name().to_owned(),
         or_dash(run.rows, count),
         or_dash(run.generated_tokens, count),
-        or_dash(run.decode_tokens_per_s, |rate| format!("{rate:.1}")),
+        or_dash(run.decode_tokens_per_s, ratio),
         or_dash(run.validity.clone(), |validity| validity),
         or_dash(run.quality.clone(), |quality| quality),
         bytes(run.size_bytes),
@@ -134,7 +134,7 @@ mod tests {
     fn a_wide_terminal_gets_every_column() {
         let expected = "\
 run                                           model     engine  age     state     rows  tokens  tokens/s  validity  quality      size
-20260102T030405Z-338e91  smollm2-135m-instruct.q4_1  llama_cpp  2 h  complete  206,683     128     118.0     clean     PASS  3.00 MiB
+20260102T030405Z-338e91  smollm2-135m-instruct.q4_1  llama_cpp  2 h  complete  206,683     128       118     clean     PASS  3.00 MiB
 
 1 run, 3.00 MiB
 ";

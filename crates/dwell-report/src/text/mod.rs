@@ -4,6 +4,7 @@ mod aggregate;
 mod capture;
 mod compare;
 mod doctor;
+mod fit;
 mod format;
 mod list;
 mod model;
@@ -18,7 +19,8 @@ mod wrap;
 pub use aggregate::{aggregate_text, run_table};
 pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
-pub use doctor::{DoctorReport, DoctorVerdict};
+pub use doctor::{DoctorProgram, DoctorReport, DoctorVerdict};
+pub use fit::fitted;
 pub use format::{Fit, counted, or_dash, table, table_within, totals};
 pub use list::list_of_runs_text;
 pub use model::{model_title, model_title_of};
@@ -29,9 +31,7 @@ pub use tensors::{
     ConvertedStream, StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text,
 };
 pub use verify::{verify_text, verify_tree_text};
-pub use watch::{
-    CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, counted_processes, growth_text,
-};
+pub use watch::{CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, growth_text};
 pub use wrap::wrapped;
 
 pub use crate::numbers::{bytes, count, ratio, seconds};

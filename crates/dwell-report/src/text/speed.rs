@@ -2,7 +2,7 @@
 
 use dwell_metadata::Generation;
 
-use super::{count, or_dash};
+use super::{count, counted, or_dash};
 
 /// How many tokens, and how fast.
 pub fn speed_line(generation: &Generation) -> String {
@@ -13,10 +13,10 @@ pub fn speed_line(generation: &Generation) -> String {
     };
     let is_seen = generation.decode_ns == 0 && generation.decode_tokens_per_s.is_some();
     format!(
-        "prompt {} tokens{reused} at {}, generated {} tokens at {}{}",
-        count(generation.prompt_tokens),
+        "prompt {}{reused} at {}, generated {} at {}{}",
+        counted(generation.prompt_tokens, "token"),
         rate(generation.prompt_tokens_per_s),
-        count(generation.generated_tokens),
+        counted(generation.generated_tokens, "token"),
         rate(generation.decode_tokens_per_s),
         if is_seen { ", as the client saw it" } else { "" },
     )

@@ -98,9 +98,9 @@ impl<'a> StreamInfo<'a> {
         let (raw, stored) = (bytes(self.raw_bytes), bytes(self.stored_bytes));
         let mut text = [
             line("file", self.file.clone()),
-            line("size", format!("{} in {} batches", bytes(self.file_bytes), count(self.batches))),
+            line("size", format!("{} in {}", bytes(self.file_bytes), counted(self.batches, "batch"))),
             line("end", self.reason.map_or_else(|| "finished".to_owned(), |reason| format!("none: {reason}"))),
-            line("tensors", format!("{} of {} names", count(self.packets), count(self.names))),
+            line("tensors", format!("{} of {}", count(self.packets), counted(self.names, "name"))),
             line("dropped", count(self.dropped_packets)),
             line("steps", or_dash(steps, |(first, last)| format!("{first} to {last}"))),
             line("tokens", count(self.tokens)),
@@ -211,7 +211,7 @@ pub fn tensors_recovered_text(recovered: &Recovered) -> String {
         "{} and {} in {}",
         counted(recovered.packets, "tensor"),
         counted(recovered.tokens, "token"),
-        if recovered.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", recovered.batches) },
+        counted(recovered.batches, "batch"),
     );
     if recovered.was_finished {
         return format!("nothing to do: {content}\n");

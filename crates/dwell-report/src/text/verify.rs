@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dwell_store::{RunOutcome, TreeReport, VerifyReport};
 
-use super::{count, counted, totals};
+use super::{counted, totals};
 
 /// One run: every file that is not as its manifest says, then how many are.
 pub fn verify_text(report: &VerifyReport) -> String {
@@ -19,7 +19,8 @@ pub fn verify_text(report: &VerifyReport) -> String {
         "unfit",
         report.table_problems.iter().map(|table| format!("{}: {}", table.table.name(), table.problem)).collect(),
     );
-    text.push_str(&format!("{} files are as the manifest says\n", count(report.ok.len() as u64)));
+    let are = if report.ok.len() == 1 { "is" } else { "are" };
+    text.push_str(&format!("{} {are} as the manifest says\n", counted(report.ok.len() as u64, "file")));
     text
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use dwell_events::Basis;
 use serde::Serialize;
 
-use super::{bytes, count, or_dash, seconds, table};
+use super::{bytes, count, counted, or_dash, seconds, table};
 
 /// The closing summary of `dwell watch`.
 #[derive(Serialize)]
@@ -130,9 +130,9 @@ impl WatchSummary {
     }
 
     fn watched_line(&self) -> String {
-        let processes = counted_processes(self.processes.len() as u64 + self.further_processes);
-        let (samples, missed) = (count(self.samples), count(self.missed_samples));
-        format!("{}, {processes}, {}, {samples} samples, {missed} missed", self.label, seconds(self.duration_s))
+        let processes = counted(self.processes.len() as u64 + self.further_processes, "process");
+        let (samples, missed) = (counted(self.samples, "sample"), count(self.missed_samples));
+        format!("{}, {processes}, {}, {samples}, {missed} missed", self.label, seconds(self.duration_s))
     }
 
     fn memory_table(&self) -> String {
@@ -160,9 +160,4 @@ impl CommandEnd {
 pub fn growth_text(bytes_per_s: f64) -> String {
     let sign = if bytes_per_s < 0.0 { "-" } else { "+" };
     format!("{sign}{}/s", bytes(bytes_per_s.abs() as u64))
-}
-
-/// A number of processes with the noun.
-pub fn counted_processes(count: u64) -> String {
-    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
 }

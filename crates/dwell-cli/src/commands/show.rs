@@ -1,0 +1,37 @@
+//! `dwell show`: what `dwell run` said of a run, again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use dwell_report::RunSummary;
+use dwell_report::text::summary_text;
+use dwell_store::{RunDir, TreeKind, tree_kind};
+
+use crate::args::ShowArgs;
+use crate::messages::{Failure, hinted, print_hints};
+use crate::output::{print_result, step};
+use crate::shell::shell_word;
+
+pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    if tree_kind(&args.run).map_err(hinted)? == TreeKind::Tree {
+        let path = shell_word(&args.run.display().to_string());
+        let failure = Failure::new(format!("showing a run found a folder of runs: {:?}", args.run));
+        return Err(failure.hint(format!("see which there are with `dwell ls {path}`")).into());
+    }
+    let run = RunDir::open(&args.run).map_err(hinted)?;
+    let summary = step("computing the metrics", || RunSummary::load(&run)).map_err(hinted)?;
+    // As it was typed, which is how `dwell run` shows it.
+    let summary = RunSummary { run_dir: as_typed(args), ..summary };
+    if args.json {
+        super::print_json(&summary)?;
+    } else {
+        print_result(&summary_text(&summary))?;
+        print_hints(&summary.failure_hints);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Without the slash that a shell completes.
+fn as_typed(args: &ShowArgs) -> PathBuf {
+    args.run.components().collect()
+}
