@@ -24,7 +24,8 @@ pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> S
     let pick = |cells: &[String]| shown.iter().map(|&row| cells[row].clone()).collect::<Vec<String>>();
     let names = pick(&names);
     let columns: Vec<Vec<String>> = columns.iter().map(|cells| pick(cells)).collect();
-    let tables: Vec<String> = fitting(&names, &columns, width_chars).into_iter().map(|chunk| lines(&names, chunk)).collect();
+    let tables: Vec<String> =
+        fitting(&names, &columns, width_chars).into_iter().map(|chunk| lines(&names, chunk)).collect();
     let mut text = tables.join("\n");
     text.push_str(&verdicts(comparison, width_chars));
     text.push_str(&context_table(&comparison.context_lines));
@@ -114,7 +115,8 @@ fn verdicts(comparison: &Comparison, width_chars: usize) -> String {
     let mut text = String::new();
     for group in &comparison.groups {
         for sentence in &group.sentences {
-            let lines = wrapped(&format!("{}: {sentence}", comparison.label_of(group)), width_chars.saturating_sub(GAP));
+            let lines =
+                wrapped(&format!("{}: {sentence}", comparison.label_of(group)), width_chars.saturating_sub(GAP));
             text.push_str(&format!("\n{}", lines.join("\n  ")));
         }
     }
