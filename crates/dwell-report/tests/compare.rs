@@ -135,7 +135,7 @@ fn work_that_differs_is_a_row_and_a_note_and_equal_work_is_no_note() {
     let expected =
         "prompts differ in length at context 1024: llama_cpp 22, llama_server 43 tokens; times to first token";
     assert!(found.notes[0].starts_with(expected), "{:?}", found.notes);
-    let text = comparison_text(&found);
+    let text = comparison_text(&found, None);
     assert!(text.contains("note: prompts differ in length at context 1024"), "{text}");
     let row = text.lines().find(|line| line.starts_with("prompt tokens  ")).unwrap();
     assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>(), ["22", "3,000", "43"], "{text}");

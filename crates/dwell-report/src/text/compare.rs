@@ -29,7 +29,7 @@ pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> S
     let mut text = tables.join("\n");
     text.push_str(&verdicts(comparison, width_chars));
     text.push_str(&context_table(&comparison.context_lines));
-    text.push_str(&notes(comparison));
+    text.push_str(&notes(comparison, width_chars));
     text
 }
 
@@ -144,7 +144,7 @@ fn context_table(context_lines: &[ContextLine]) -> String {
     format!("\n{}", table(&cells))
 }
 
-fn notes(comparison: &Comparison) -> String {
+fn notes(comparison: &Comparison, width_chars: usize) -> String {
     let mut text = String::from("\n");
     let runs: usize = comparison.groups.iter().map(|group| group.run_ids.len()).sum();
     let groups = counted(comparison.groups.len() as u64, "configuration");
@@ -157,7 +157,10 @@ fn notes(comparison: &Comparison) -> String {
     }
     text.push('\n');
     for note in &comparison.notes {
-        text.push_str(&format!("{}\n", wrapped(&format!("note: {note}"), WIDTH_MAX - GAP).join("\n  ")));
+        text.push_str(&format!(
+            "{}\n",
+            wrapped(&format!("note: {note}"), width_chars.saturating_sub(GAP)).join("\n  ")
+        ));
     }
     text
 }
