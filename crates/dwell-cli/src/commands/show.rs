@@ -9,7 +9,7 @@ use dwell_store::{RunDir, TreeKind, tree_kind};
 
 use crate::args::ShowArgs;
 use crate::messages::{Failure, hinted, print_hints};
-use crate::output::{print_result, step};
+use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         super::print_json(&summary)?;
     } else {
-        print_result(&summary_text(&summary))?;
+        print_result(&summary_text(&summary, width_chars()))?;
         print_hints(&summary.failure_hints);
     }
     Ok(ExitCode::SUCCESS)
