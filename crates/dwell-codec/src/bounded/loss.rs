@@ -61,23 +61,24 @@ struct Direction {
 impl VectorLoss {
     /// Adds values and their errors, at most as many as a chunk has. `inverse` is 1 divided by the step.
     pub(super) fn add<W: Work>(&mut self, values: &[W], errors: &[W], inverse: W) {
-        self.finite += u64::from(count_finite(values));
+        let finite = count_finite(values);
+        self.finite += u64::from(finite);
         self.add_errors(errors);
-        self.direction.add(values, errors, inverse);
+        if finite as usize == values.len() {
+            self.direction.add(values, errors, inverse);
+        } else {
+            // Apart, because a choice for every value costs more than all sums.
+            self.direction.add(&only_finite(values), errors, inverse);
+        }
     }
 
     fn add_errors<W: Work>(&mut self, errors: &[W]) {
         let (mut largest, mut squares) = ([W::default(); LANES], [0.0; LANES]);
-        let mut add = |lane: usize, error: W| {
-            let size = error.magnitude();
-            largest[lane] = if size > largest[lane] { size } else { largest[lane] };
-            squares[lane] += error.to_f64() * error.to_f64();
-        };
         let (groups, rest) = errors.as_chunks::<LANES>();
         for group in groups {
-            (0..LANES).for_each(|lane| add(lane, group[lane]));
+            add_errors_of(group, &mut largest, &mut squares);
         }
-        rest.iter().enumerate().for_each(|(lane, &error)| add(lane, error));
+        add_errors_of(&padded(rest), &mut largest, &mut squares);
         self.max_error = largest.iter().map(|error| error.to_f64()).fold(self.max_error, f64::max);
         self.squares += squares.iter().sum::<f64>();
     }
@@ -92,27 +93,41 @@ fn count_finite<W: Work>(values: &[W]) -> u32 {
     values.iter().fold(0, |count: u32, value| count.wrapping_add(u32::from(value.magnitude() <= W::MAX)))
 }
 
+/// The values, with zeros in place of those that are not finite.
+fn only_finite<W: Work>(values: &[W]) -> Vec<W> {
+    values.iter().map(|&value| if value.magnitude() <= W::MAX { value } else { W::default() }).collect()
+}
+
+/// The rest of a slice as a group, with zeros, which lose nothing, after its end.
+fn padded<W: Work>(rest: &[W]) -> [W; LANES] {
+    let mut group = [W::default(); LANES];
+    group[..rest.len()].copy_from_slice(rest);
+    group
+}
+
+#[inline(always)]
+fn add_errors_of<W: Work>(errors: &[W; LANES], largest: &mut [W; LANES], squares: &mut [f64; LANES]) {
+    for lane in 0..LANES {
+        let size = errors[lane].magnitude();
+        largest[lane] = if size > largest[lane] { size } else { largest[lane] };
+        let error = errors[lane].to_f64();
+        squares[lane] += error * error;
+    }
+}
+
 impl Direction {
     fn add<W: Work>(&mut self, values: &[W], errors: &[W], inverse: W) {
         let zeros = [W::default(); LANES];
-        let (mut norm, mut product, mut squares) = (zeros, zeros, zeros);
-        let mut add = |lane: usize, value: W, error: W| {
-            let is_finite = value.magnitude() <= W::MAX;
-            let value = if is_finite { value * inverse } else { W::default() };
-            let error = error * inverse;
-            norm[lane] = norm[lane] + value * value;
-            product[lane] = product[lane] + value * error;
-            squares[lane] = squares[lane] + error * error;
-        };
+        let mut sums = [zeros, zeros, zeros];
         let ((groups, rest), (error_groups, error_rest)) = (values.as_chunks::<LANES>(), errors.as_chunks::<LANES>());
         for (values, errors) in groups.iter().zip(error_groups) {
-            (0..LANES).for_each(|lane| add(lane, values[lane], errors[lane]));
+            add_turn_of(values, errors, inverse, &mut sums);
         }
-        rest.iter().zip(error_rest).enumerate().for_each(|(lane, (&value, &error))| add(lane, value, error));
-        let sum = |lanes: [W; LANES]| lanes.iter().map(|lane| lane.to_f64()).sum::<f64>();
-        self.norm += sum(norm);
-        self.product += sum(product);
-        self.squares += sum(squares);
+        add_turn_of(&padded(rest), &padded(error_rest), inverse, &mut sums);
+        let [norm, product, squares] = sums.map(|lanes| lanes.iter().map(|lane| lane.to_f64()).sum::<f64>());
+        self.norm += norm;
+        self.product += product;
+        self.squares += squares;
     }
 
     /// By the sine where it is small, because the digits of a cosine near 1 are in the difference from it. 0 if nothing is
@@ -133,6 +148,18 @@ impl Direction {
         let sine_squared = ((squares - product * product) / decoded).clamp(0.0, 1.0);
         let is_near = sine_squared < 0.5 && product < 1.0;
         Some(if is_near { (1.0 - sine_squared).sqrt() } else { (1.0 - product) / decoded.sqrt() })
+    }
+}
+
+/// Adds to the sums of [`Direction`], in the order of its fields.
+#[inline(always)]
+fn add_turn_of<W: Work>(values: &[W; LANES], errors: &[W; LANES], inverse: W, sums: &mut [[W; LANES]; 3]) {
+    let [norm, product, squares] = sums;
+    for lane in 0..LANES {
+        let (value, error) = (values[lane] * inverse, errors[lane] * inverse);
+        norm[lane] = norm[lane] + value * value;
+        product[lane] = product[lane] + value * error;
+        squares[lane] = squares[lane] + error * error;
     }
 }
 

@@ -42,10 +42,11 @@ pub(super) struct Chunk<W> {
     length: usize,
     values: [W; CHUNK],
     steps: [i32; CHUNK],
+    /// What a decoder makes of the steps.
     decoded: [W; CHUNK],
-    /// With their sign; above the limit or NaN where no step is near. Otherwise no estimate: the difference of two numbers
-    /// of which none is more than twice the other needs no rounding (Sterbenz), and a value below half a step goes to
-    /// step 0.
+    /// Values less what a decoder gives for them, and 0 where it gives them exactly. No estimate: the difference of two
+    /// numbers of which none is more than twice the other needs no rounding (Sterbenz), and a value below half a step goes
+    /// to step 0.
     errors: [W; CHUNK],
     numbers: [u32; CHUNK],
 }
@@ -83,37 +84,38 @@ impl<W: Work> Chunk<W> {
     /// Steps of the values that are near enough to one, with their errors.
     pub(super) fn near(&self, grid: &Grid<W>) -> impl Iterator<Item = (i32, W)> {
         let (limit, largest) = (grid.limit, grid.largest);
-        let steps = self.steps.iter().copied().zip(self.errors().iter().copied()).zip(self.values());
-        steps
-            .filter(move |((_, error), value)| error.magnitude() <= limit && value.magnitude() <= largest)
-            .map(|(near, _)| near)
+        let places = self.steps.iter().zip(self.values()).zip(&self.decoded);
+        places.filter_map(move |((&step, &value), &decoded)| {
+            let error = value - decoded;
+            (error.magnitude() <= limit && value.magnitude() <= largest).then_some((step, error))
+        })
     }
 
     /// Finds the step of every value.
     pub(super) fn quantise<S: Source<Work = W>>(&mut self, grid: &Grid<W>) {
-        let values = &self.values[..self.length];
         let decoded = &mut self.decoded[..self.length];
+        let values = &self.values[..self.length];
         for ((value, step), decoded) in values.iter().zip(&mut self.steps).zip(decoded.iter_mut()) {
             *step = value.quantise(grid.inverse);
             *decoded = W::reconstruct(*step, grid.step);
         }
         S::round(decoded);
-        for ((value, decoded), error) in values.iter().zip(decoded).zip(&mut self.errors) {
-            *error = *value - *decoded;
-        }
     }
 
     /// Numbers the steps as a payload does. Those that have no symbol, or are too far off, get one beyond all symbols,
     /// and no error: their elements are kept exactly.
+    ///
+    /// Numbers and errors are written and not read: the compiler makes branches of what may stay as it is.
     pub(super) fn number(&mut self, plan: &Plan, grid: &Grid<W>) {
         let end = SYMBOLS << plan.low_bits;
-        let places = self.steps.iter().zip(&self.values[..self.length]);
-        for ((step, value), (number, error)) in places.zip(self.numbers.iter_mut().zip(&mut self.errors)) {
-            *number = step.wrapping_sub(plan.first) as u32;
-            let is_near = (error.magnitude() <= grid.limit) & (value.magnitude() <= grid.largest);
-            let is_held = is_near & (*number < end);
-            *number = if is_held { *number } else { end };
-            *error = if is_held { *error } else { W::default() };
+        let places = self.steps.iter().zip(&self.values[..self.length]).zip(&self.decoded);
+        let results = self.numbers.iter_mut().zip(&mut self.errors);
+        for (((step, value), decoded), (number, error)) in places.zip(results) {
+            let (found, difference) = (step.wrapping_sub(plan.first) as u32, *value - *decoded);
+            let is_near = (difference.magnitude() <= grid.limit) & (value.magnitude() <= grid.largest);
+            let is_held = is_near & (found < end);
+            *number = if is_held { found } else { end };
+            *error = if is_held { difference } else { W::default() };
         }
     }
 }
@@ -141,10 +143,10 @@ mod tests {
                 let values: Vec<f32> = around(middle as f32).flat_map(|value| [value, -value]).collect();
                 chunk.take(&values);
                 chunk.quantise::<f32>(&grid);
-                for (index, &value) in values.iter().enumerate() {
-                    let decoded = f64::from(f32::reconstruct(chunk.steps[index], grid.step));
-                    let error = f64::from(value) - decoded;
-                    assert_eq!(f64::from(chunk.errors()[index]), error, "{value} by {step}");
+                assert_eq!(chunk.near(&grid).count(), values.len());
+                for (&value, (number, found)) in values.iter().zip(chunk.near(&grid)) {
+                    let error = f64::from(value) - f64::from(f32::reconstruct(number, grid.step));
+                    assert_eq!(f64::from(found), error, "{value} by {step}");
                     assert!(error.abs() <= 0.6 * step, "{value} by {step}");
                 }
             }

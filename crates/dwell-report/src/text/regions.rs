@@ -124,7 +124,7 @@ fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".to_owned(),
         all if all >= 100.0 => "100 %".to_owned(),
-        percent if percent < 0.1 => "< 0.1 %".to_owned(),
+        percent if percent < 0.1 => "~0 %".to_owned(),
         percent => format!("{percent:.1} %"),
     }
 }
