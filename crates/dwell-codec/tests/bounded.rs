@@ -322,7 +322,7 @@ fn tensors_without_vectors() {
 fn zeros_between_other_vectors_cost_next_to_nothing() {
     let mut random = Random(12);
     let vector = |index: usize, random: &mut Random| -> Vec<f64> {
-        (0..576).map(|_| if index % 2 == 0 { 0.0 } else { random.normal() }).collect()
+        (0..576).map(|_| if index.is_multiple_of(2) { 0.0 } else { random.normal() }).collect()
     };
     let given: Vec<f64> = (0..200).flat_map(|index| vector(index, &mut random)).collect();
     let ratio = assert_held(Bound::RelativeMse(1e-3), DType::F32, 576, &given);

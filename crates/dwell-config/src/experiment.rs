@@ -183,8 +183,18 @@ pub struct ThresholdsConfig {
     pub medium_write_once: f64,
     /// Retention p50 of `medium_mrm`.
     pub medium_retention_s: f64,
-    /// Tokens per second of one sequence that the classes hold at.
+    /// Tokens per second of one sequence that the classes hold at. Left out at its default, so that experiments that began
+    /// before the key existed are the same still.
+    #[serde(default = "usual_tokens_per_sec", skip_serializing_if = "is_usual_tokens_per_sec")]
     pub at_tokens_per_sec: f64,
+}
+
+fn usual_tokens_per_sec() -> f64 {
+    20.0
+}
+
+fn is_usual_tokens_per_sec(value: &f64) -> bool {
+    *value == usual_tokens_per_sec()
 }
 
 /// Where results go.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dwell_config::{Experiment, ModelConfig, Plan, PlannedRun, PromptItem, builtin_prompts, parse_prompts, select};
+use dwell_events::server::Api;
 use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_label::RuleSet;
 use sha2::{Digest, Sha256};
@@ -62,6 +63,16 @@ impl Setup {
         self.results.join(&self.models[run.model_index].id).join(run_id)
     }
 
+    /// The experiment as earlier versions wrote it down: they had a default for how servers are asked, which means nothing to
+    /// an embedded engine.
+    fn experiment_as_begun(&self) -> Experiment {
+        let mut experiment = self.experiment.clone();
+        for model in experiment.models.iter_mut().filter(|model| model.engine.is_embedded()) {
+            model.server.api.get_or_insert(Api::Completion);
+        }
+        experiment
+    }
+
     /// Tells two experiments apart: by what is run, not by how the file is written.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
@@ -69,7 +80,7 @@ impl Setup {
             hasher.update((text.len() as u64).to_le_bytes());
             hasher.update(text);
         };
-        take(&serde_json::to_string(&self.experiment).unwrap_or_default());
+        take(&serde_json::to_string(&self.experiment_as_begun()).unwrap_or_default());
         take(&serde_json::to_string(&self.prompts).unwrap_or_default());
         take(self.rules.as_deref().unwrap_or_default());
         let fingerprint = |model: &Model| model.file.as_ref().map(|file| file.fingerprint.clone()).unwrap_or_default();

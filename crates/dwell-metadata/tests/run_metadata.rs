@@ -236,7 +236,7 @@ fn another_major_version_is_refused_with_both_versions_and_the_path() {
     for version in ["2.0", "0.9", "new"] {
         let error = parse(&json!({"metadata_schema_version": version, "host": "other"}).to_string()).unwrap_err();
         let wanted =
-            format!("reading the metadata of a run found version {version}, and 1.5 is needed: \"/r/metadata.json\"");
+            format!("reading the metadata of a run found version {version}, and 1.6 is needed: \"/r/metadata.json\"");
         assert_eq!(error.to_string(), wanted);
         assert!(error.hints()[0].contains("dwell --version"), "{:?}", error.hints());
     }

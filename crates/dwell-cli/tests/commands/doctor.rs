@@ -86,7 +86,8 @@ fn text_and_json_say_the_same() {
     }
     let hints = String::from_utf8(output.stderr).unwrap().lines().filter(|line| line.starts_with("hint: for ")).count();
     let remedies = report["probes"].as_array().unwrap().iter().filter(|probe| probe["remedy"].is_string()).count();
-    assert_eq!(hints, remedies);
+    let missing = report["engines"].as_array().unwrap().iter().filter(|engine| engine["program"].is_null()).count();
+    assert_eq!(hints, remedies + missing);
 }
 
 #[test]

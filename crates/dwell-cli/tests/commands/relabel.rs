@@ -81,7 +81,7 @@ fn a_folder_that_is_there_is_left_alone() {
     let output = relabel(&run.dir, place.path(), &[]);
     assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("hint: give a folder that is not there yet with `-o DIR`"), "{said}");
+    assert!(said.contains("exists already") && said.contains("hint: choose another name with -o"), "{said}");
     assert!(!said.contains("run id"), "{said}");
 }
 

@@ -54,7 +54,7 @@ impl Workplace {
 
     /// The run that `run_command` makes.
     pub fn opened_run(&self, model: &Path) -> Run {
-        let stem = model.file_stem().unwrap();
+        let stem = model.file_stem().unwrap().to_ascii_lowercase();
         Run { dir: self.path().join("results").join(stem).join("run") }
     }
 }

@@ -56,6 +56,14 @@ fn is_traced_now(key: &str, expected: &Value, found: &Value) -> bool {
     key == "inter_access_interval" && expected["basis"] == "inferred" && found["basis"] == "exact"
 }
 
+/// 0.1.0 let the rest of the memory be negative where reported buffers were not resident; that is a part of its own now, which is
+/// there in more cases. It had a warning for each run that was taken in; now there is one for all.
+fn is_apart_now(path: &str, expected: &Value, found: &Value) -> bool {
+    let is_split = path.contains(".memory.") && (path.contains(".parts") || path.ends_with(".is_overfull"));
+    let is_grouped = path.ends_with(".warnings") && expected.as_array().map(Vec::len) > found.as_array().map(Vec::len);
+    is_split || (is_grouped && found.as_array().is_some_and(|warnings| !warnings.is_empty()))
+}
+
 /// Exit code and result of a command.
 pub struct Answer {
     exit_code: i32,
@@ -93,7 +101,10 @@ fn is_own(command: &AskedCommand, key: &str) -> bool {
 
 /// Asserts that everything that was said is said now. Keys that are new are fine.
 pub fn assert_same(expected: &Answer, found: &Answer, command: &AskedCommand, what: &str) {
-    assert_eq!(expected.exit_code, found.exit_code, "{what}");
+    // Runs that are recorded anew on a busy machine may all be excluded, which is no success any more.
+    let is_recorded_anew = (command.case.as_str(), command.answer.as_str()) == ("unfinished", "resume");
+    let allowed = if is_recorded_anew { [expected.exit_code, 1] } else { [expected.exit_code; 2] };
+    assert!(allowed.contains(&found.exit_code), "{} and not {}: {what}", found.exit_code, expected.exit_code);
     match (&expected.result, &found.result) {
         (Some(expected), Some(found)) => Comparison { command, what }.values(expected, found, ""),
         (expected, found) => assert_eq!(expected, found, "{what}"),
@@ -109,6 +120,7 @@ impl Comparison<'_> {
     fn values(&self, expected: &Value, found: &Value, path: &str) {
         match (expected, found) {
             _ if is_inferred_now(path, expected, found) || is_censored_now(path, expected, found) => {}
+            _ if is_apart_now(path, expected, found) => {}
             (Value::Object(expected), Value::Object(found)) => self.objects(expected, found, path),
             (Value::Array(expected), Value::Array(found)) => {
                 assert_eq!(expected.len(), found.len(), "{path}: {expected:?} and {found:?}; {}", self.what);

@@ -52,7 +52,10 @@ fn commands_of_the_readme_run_as_written() {
     let blocks = shell_blocks(&fs::read_to_string(root().join("README.md")).unwrap());
     let is_explained = |block: &Block| block.not_run_because.as_ref().is_none_or(|reason| reason.len() > 5);
     assert!(blocks.iter().all(is_explained), "a block that is not run says why");
-    assert!(blocks.iter().filter(|block| block.not_run_because.is_none()).count() >= 2, "README has shell blocks");
+    assert!(
+        blocks.iter().filter(|block| block.not_run_because.is_none()).count() >= 1,
+        "README has a shell block that is run"
+    );
     let place = tempfile::tempdir().unwrap();
     symlink(root().join("config"), place.path().join("config")).unwrap();
     if !shell(place.path(), "dwell model pull").status.success() {

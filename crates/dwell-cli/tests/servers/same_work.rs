@@ -10,8 +10,6 @@ use crate::ollama;
 
 const MODEL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
 const ASKED: [&str; 4] = ["--prompt", "Why is the sky blue?", "--max-tokens", "6"];
-/// What goes on around the message in a chat: `<|im_start|>user\n…<|im_end|>\n<|im_start|>assistant\n`.
-const WORDS_AROUND: u64 = 8;
 
 /// The trained model, which has a chat template, or a note that the test cannot run here.
 fn model(test: &str) -> Option<PathBuf> {
@@ -37,7 +35,7 @@ fn llama_server_is_sent_what_the_embedded_engine_computes() {
     let Some((program, model)) = llama_program(test, "llama-server").zip(model(test)) else { return };
     let expected = embedded(&model, &[]);
     let plain = prompt_tokens(&embedded(&model, &["--chat-template", "off"]));
-    assert_eq!(prompt_tokens(&expected), plain + WORDS_AROUND);
+    assert!(prompt_tokens(&expected) > plain, "the template puts words around the message");
     let asked = |options: &[&str]| {
         let place = Workplace::new();
         let run =

@@ -107,7 +107,8 @@ fn steps(value: Option<f64>, low: Option<f64>) -> String {
     match (value, low) {
         (Some(0.0), _) => "< 1 step".to_owned(),
         (Some(value), _) => text(value),
-        (None, low) => or_dash(low, |low| format!("> {}", text(low))),
+        // That it is at least nothing says nothing.
+        (None, low) => or_dash(low.filter(|low| *low > 0.0), |low| format!("> {}", text(low))),
     }
 }
 

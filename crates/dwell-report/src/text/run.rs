@@ -6,14 +6,13 @@ use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
 use super::regions::region_tables;
-use super::wrap::wrapped;
 use super::{bytes, count, or_dash, seconds, speed_line};
 use crate::RunSummary;
 
 /// The whole summary, with tables that are no wider than said.
 pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text.push_str(&named_line(name, &value, width_chars));
+    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<9} {value}\n"));
     line("model", run.model_title.clone());
     if let Some(server) = &run.server {
         line("engine", engine_line(&run.engine, server));
@@ -44,14 +43,6 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
         run.run_dir.display()
     ));
     text
-}
-
-/// A value behind its name, on as many lines as it needs.
-fn named_line(name: &str, value: &str, width_chars: usize) -> String {
-    const NAME_CHARS: usize = 10;
-    let lines = wrapped(value, width_chars.saturating_sub(NAME_CHARS).max(NAME_CHARS));
-    let names = std::iter::once(name).chain(std::iter::repeat(""));
-    names.zip(&lines).map(|(name, line)| format!("{name:<NAME_CHARS$}{line}\n")).collect()
 }
 
 /// What ran the model, and how it was reached.
