@@ -15,10 +15,10 @@ use super::proc_file::ProcFile;
 use crate::error::{ProcessError, is_gone_error};
 
 /// A process may be moved to another control group; it is asked again after this time.
-const SAME_CGROUP_NS: u64 = 1_000_000_000;
+const SAME_CGROUP_NS: u64 = 5_000_000_000;
 
 /// Files of a process that did nothing are read again after this time: the kernel may take pages from it meanwhile.
-const READ_AGAIN_NS: u64 = 1_000_000_000;
+const READ_AGAIN_NS: u64 = 2_000_000_000;
 
 /// One watched process with its files open.
 pub(crate) struct Target {

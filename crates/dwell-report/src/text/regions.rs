@@ -81,13 +81,8 @@ fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
 /// How long data is needed and stays, and what could hold it.
 fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
     let mut columns = vec![shown("region", |region: &RegionSummary| region.region_type.clone())];
-    if summary.has_steps() {
-        columns.push(shown("needed p99", |region| steps(region.retention_p99_steps, region.retention_p99_low_steps)));
-        columns.push(shown("", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
-    } else {
-        columns
-            .push(shown("needed p99", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
-    }
+    columns.push(shown("needed p99", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
+    columns.push(shown("steps p99", |region| steps(region.retention_p99_steps, region.retention_p99_low_steps)));
     columns.push(extra("needed p50", move |region| time(summary, region.retention_p50_s, region.retention_p50_low_s)));
     columns.push(shown("stays p50", move |region| time(summary, region.residency_p50_s, region.residency_p50_low_s)));
     columns.push(shown("open", |region| or_dash(region.censored_share, percent)));
@@ -100,12 +95,9 @@ fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
 
 /// A number of steps, or a bound of it.
 fn steps(value: Option<f64>, low: Option<f64>) -> String {
-    let text = |steps: f64| match count(steps as u64) {
-        one if one == "1" => "1 step".to_owned(),
-        many => format!("{many} steps"),
-    };
+    let text = |steps: f64| count(steps as u64);
     match (value, low) {
-        (Some(0.0), _) => "< 1 step".to_owned(),
+        (Some(0.0), _) => "< 1".to_owned(),
         (Some(value), _) => text(value),
         // That it is at least nothing says nothing.
         (None, low) => or_dash(low.filter(|low| *low > 0.0), |low| format!("> {}", text(low))),
@@ -138,8 +130,8 @@ fn notes(summary: &RegionsSummary) -> Vec<String> {
     }
     let mut notes = vec![format!("{observed}; each access counts its bytes once")];
     notes.push(
-        "needed: store to last load before the next store; stays: store to overwriting or eviction; open: lives that had not \
-         ended, unread: never loaded; > is a lower bound (95 %), < a time below the resolution"
+        "needed: store to last load before the next store, in seconds and in steps; stays: store to overwriting or eviction; \
+         open: lives that had not ended, unread: never loaded; > is a lower bound (95 %), < a time below the resolution"
             .to_owned(),
     );
     if let Some(tokens_per_s) = summary.rated_at_tokens_per_s {
