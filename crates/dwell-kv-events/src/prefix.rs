@@ -1,7 +1,7 @@
 //! Which blocks a prompt finds in the cache: those of its tokens from the beginning, each behind the one before.
 //!
-//! A server hashes the tokens of a block with everything before them, in a way of its own. Its events tell the tokens and
-//! the parent of each block, so that a prompt can be followed from block to block without knowing that hash.
+//! The server's block hash covers the tokens of the block and of all blocks before it, by a function that only the server knows.
+//! Its events name the tokens and the parent of each block, so a prompt can be followed along the blocks without that function.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -179,8 +179,8 @@ impl BlockTracker {
 
     /// Notes that blocks are attached to this one. The position behind it, if known.
     ///
-    /// The first to do so may be the request that stored it and goes on. Whoever comes after that is another request, and
-    /// has found this block and all before it.
+    /// The first child may belong to the request that stored the block and continues. Every later child belongs to another
+    /// request, which found this block and all blocks before it in the cache.
     fn attach(&mut self, parent: &BlockHash, place: PlaceIndex, time_ns: u64) -> Option<i32> {
         let Some(life) = self.live.get_mut(&(parent.clone(), place)) else {
             self.counts.unknown_parents += 1;

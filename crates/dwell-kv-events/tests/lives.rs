@@ -76,7 +76,7 @@ fn a_block_is_stored_reused_and_removed() {
     assert!((counts.lifetime_p50_s.unwrap() - 10.0).abs() < 0.04);
 }
 
-/// A prompt of these blocks, of which the first `cached` were found.
+/// A prompt of these blocks; the first `cached` of them were in the cache.
 fn prompt(seconds: u64, blocks: &[i64], cached: u64) -> CachedPrompt {
     let token_ids = blocks.iter().flat_map(|&number| [number, -number]).collect();
     CachedPrompt { time_ns: (500 + seconds) * S, token_ids, cached_tokens: 2 * cached }

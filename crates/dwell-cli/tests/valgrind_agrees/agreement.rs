@@ -48,9 +48,9 @@ fn in_graphs(steps: &[u32], seen: &Seen) -> BTreeMap<u32, Touched> {
     observed
 }
 
-/// What it saw stored before the computations of each step, and loaded after them. Before the first of them and after the last
-/// the program has other things in the same memory; of that only what was claimed is taken. The recorder itself reads inputs, to know which
-/// rows and cells they name; that is not the program's doing.
+/// Stores that valgrind saw before the graphs of each step, and loads after them. Before the first graph and after the last, the
+/// program keeps other data in the same memory; there, only the bytes that the trace claims are compared. Loads by the recorder
+/// itself, which reads inputs to learn the rows and cells they name, are left out.
 fn around_graphs(steps: &[u32], seen: &Seen, claimed: &BTreeMap<u32, Touched>) -> BTreeMap<u32, Touched> {
     let mut observed: BTreeMap<u32, Touched> = BTreeMap::new();
     let mut first = seen.before.first().cloned().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Lossy within a bound: values are rounded to steps, the numbers of the steps are coded like bytes of floats.
 //!
-//! A bound that is a part of a range or a variance is taken of each vector, and each vector has steps of its own: with
-//! one bound for a tensor, its largest vector would leave nothing of the others. The outliers of a vector are kept
-//! exactly, and do not count for its range and variance.
+//! Bounds relative to a range or a variance apply to each vector (the last dimension), and each vector has its own step size:
+//! a bound for the whole tensor would follow its largest vector and destroy the others. Outliers of a vector are stored
+//! exactly and excluded from its range and variance.
 //!
 //! An element that no step is near enough to, or whose step has no symbol, is kept exactly too: NaN, infinities, values
 //! whose type rounds the step away, and the far ends of heavy tails. The encoder computes what a decoder will, rounded

@@ -39,7 +39,7 @@ impl Plan {
 /// Some of a tensor's values.
 pub(super) struct Sample<W> {
     values: Vec<W>,
-    /// How many of them are of each vector, and how that vector is spread.
+    /// For each vector, its number of values and their spread.
     runs: Vec<(usize, Spread)>,
     vector_len: usize,
 }
