@@ -63,8 +63,10 @@ fn the_schema_has_every_key_and_no_other() {
 
 #[test]
 fn an_experiment_has_every_key_and_no_other() {
+    // Left out at its default: experiments that began before the key existed go on.
+    let file = format!("{LEAST}analyser: {{thresholds: {{at_tokens_per_sec: 30}}}}\n");
     let mut found = BTreeSet::new();
-    value_paths(&serde_json::to_value(experiment(LEAST)).unwrap(), "", &mut found);
+    value_paths(&serde_json::to_value(experiment(&file)).unwrap(), "", &mut found);
     assert_eq!(found, paths());
 }
 
