@@ -136,6 +136,7 @@ fn shells_complete_and_man_pages_describe_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&done(&["completions", shell], &[]));
         assert!(script.contains("context-length") && script.contains("analyse"), "{shell}");
+        assert!(!script.contains("worker") && !script.contains("guard"), "{shell} offers what is hidden");
     }
     let place = Workplace::new();
     let pages = place.path().join("man1");
