@@ -11,7 +11,7 @@ const TEST: &str = "readme_runs";
 /// What stands before a block that is not run, with the reason behind it.
 const NOT_RUN: &str = "<!-- not run: ";
 /// What commands say on a machine that does something else too: its runs then do not count.
-const NOTHING_COUNTS: [&str; 2] = ["found none that counts", "and none to export"];
+const NOTHING_COUNTS: [&str; 3] = ["found none that counts", "and none to export", "no run of the experiment counts"];
 
 /// A block of shell commands.
 struct Block {

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use dwell_events::schema::Table;
+use dwell_store::RawReader;
 use rustix::process::Signal;
 
 use crate::common::{Workplace, dwell, optional, send, text, text_of, wait_for};
@@ -156,9 +157,8 @@ fn a_killed_observer_takes_the_command_along_and_recovery_finishes_the_run() {
     let command = std::path::PathBuf::from(format!("/proc/{}", std::fs::read_to_string(pid_file).unwrap().trim()));
     assert!(command.exists());
     let run = traced_run(&place);
-    wait_for("some samples", || {
-        (std::fs::metadata(run.dir.join("raw/process.arrows")).ok()?.len() > 8000).then_some(())
-    });
+    let stream = run.dir.join("raw/process.arrows");
+    wait_for("a whole batch of samples", || RawReader::open(&stream).ok()?.flatten().next());
     send(child.id(), Signal::KILL);
     child.wait().unwrap();
     wait_for("the end of the command", || (!command.exists()).then_some(()));
