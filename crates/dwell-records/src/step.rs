@@ -154,6 +154,9 @@ pub struct IndexRuns {
 }
 
 impl IndexRuns {
+    /// Integers that an operand can have: far above the tokens of any batch times the experts that each asks.
+    pub const MOST_VALUES: usize = 1 << 24;
+
     /// These integers as a captured operand.
     pub fn encode(values: &[i64]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -169,7 +172,9 @@ impl IndexRuns {
     /// Reads a captured operand.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut take = Take::new(bytes);
-        Ok(Self { runs: take.list(20, |take| Ok((take.i64()?, take.i64()?, take.u32()?)))? })
+        let indices = Self { runs: take.list(20, |take| Ok((take.i64()?, take.i64()?, take.u32()?)))? };
+        // A few damaged bytes could else ask for more memory than there is.
+        if indices.len() > Self::MOST_VALUES { Err(DecodeError::Value) } else { Ok(indices) }
     }
 
     /// The integers, in their order.
@@ -181,7 +186,7 @@ impl IndexRuns {
 
     /// How many integers there are.
     pub fn len(&self) -> usize {
-        self.runs.iter().map(|run| run.2 as usize).sum()
+        self.runs.iter().fold(0, |sum, run| sum.saturating_add(run.2 as usize))
     }
 
     /// Whether there are none.
@@ -236,5 +241,21 @@ impl VisibleCells {
     pub fn is_visible(&self, stream: usize, cell: usize) -> bool {
         let words_per_stream = (self.cells as usize).div_ceil(64);
         self.words.get(stream * words_per_stream + cell / 64).is_some_and(|word| word >> (cell % 64) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use super::*;
+
+    #[test]
+    fn operands_of_absurd_length_are_refused() {
+        let mut bytes = IndexRuns::encode(&[7, 8, 9]);
+        assert_eq!(IndexRuns::decode(&bytes).unwrap().len(), 3);
+        let count = bytes.len() - 4;
+        bytes[count..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(IndexRuns::decode(&bytes), Err(DecodeError::Value));
     }
 }
