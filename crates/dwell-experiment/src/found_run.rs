@@ -34,7 +34,10 @@ impl FoundRun {
         let Ok(run) = RunDir::open(path) else { return FoundRun::Torn };
         let Ok(Some(marker)) = run.marker() else { return FoundRun::Torn };
         if marker.state.is_final() && run.manifest_json().is_file() {
-            return FoundRun::Finished { is_partial: marker.state == RunState::Partial };
+            let is_partial = marker.state == RunState::Partial;
+            // Recovery makes tables of what a killed run had recorded; the run itself is still to be done.
+            let is_cut_off = is_partial && !recorded_to_the_end(&run);
+            return if is_cut_off { FoundRun::Torn } else { FoundRun::Finished { is_partial } };
         }
         let is_whole = marker.state != RunState::Recording || recorded_to_the_end(&run);
         if is_whole { FoundRun::Recorded } else { FoundRun::Torn }

@@ -117,3 +117,21 @@ fn the_name_of_a_single_run_cannot_be_given() {
     assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
     assert!(!lab.results().exists());
 }
+
+#[test]
+fn a_run_that_was_killed_and_recovered_is_done_again() {
+    let lab = Lab::new();
+    lab.write("small.yaml", SMALLEST);
+    lab.run("small.yaml");
+    let only = |folder: std::path::PathBuf| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let (experiment, run) = (only(lab.results().join("experiments")), only(lab.results().join("tiny-a")));
+    fs::remove_file(experiment.join("finished.json")).unwrap();
+    // What `dwell recover` leaves of a run whose observer was killed.
+    let state = run.join("raw/STATE");
+    fs::write(&state, fs::read_to_string(&state).unwrap().replace("complete", "partial")).unwrap();
+    fs::remove_file(run.join("raw/recorded.json")).unwrap();
+    let output = lab.output(&["run", "--config", "small.yaml", "--resume"]);
+    assert!(!text_of(&output).contains("nothing to resume"), "{}", text_of(&output));
+    assert!(fs::read_to_string(&state).unwrap().contains("complete"), "{}", text_of(&output));
+    assert_eq!(fs::read_dir(experiment.join("interrupted")).unwrap().count(), 1);
+}
