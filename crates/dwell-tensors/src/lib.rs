@@ -36,5 +36,7 @@ pub use recover::{Recovered, recover};
 pub use safetensors::export_safetensors;
 pub use stats::{NameStats, StreamStats, stats};
 pub use stored::{CodecLoss, Stored, WorstTensor};
-pub use stream::{Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream};
+pub use stream::{
+    Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream, tokens_path,
+};
 pub use verify::{Problem, VerifyReport, verify};

@@ -9,7 +9,7 @@ use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_files::check_replaceable;
 use dwell_record::{CaptureReport, capture};
 use dwell_report::text::{CaptureOutcome, CaptureSummary, list_text};
-use dwell_tensors::{TensorFile, recover};
+use dwell_tensors::{TensorFile, recover, tokens_path};
 
 use crate::args::CaptureArgs;
 use crate::capture_view::CaptureView;
@@ -77,6 +77,10 @@ fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
         return Err(failure.hint(format!("mkdir -p {}", shell_word(&folder.display().to_string()))).into());
     }
     check_replaceable("writing the stream", output).map_err(hinted)?;
+    let tokens = tokens_path(output);
+    if !args.resume && !args.force && tokens.symlink_metadata().is_ok() && !output.exists() {
+        return Err(existing_file(&tokens).into());
+    }
     if !output.exists() {
         if args.resume && !args.json {
             say(format_args!("note: nothing to resume; the capture begins\n"));

@@ -102,3 +102,18 @@ fn a_finished_capture_has_nothing_to_resume() {
     assert!(text_of(&output).contains("nothing to resume"));
     assert_eq!(fs::read(&first.path).unwrap(), bytes);
 }
+
+#[test]
+fn tokens_of_something_else_are_not_replaced() {
+    let lab = Lab::new();
+    fs::write(lab.path("a_tokens.json"), "precious").unwrap();
+    let output = lab.command("a.tensors", &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(
+        text_of(&output).contains("exists already") && text_of(&output).contains("--force"),
+        "{}",
+        text_of(&output)
+    );
+    assert_eq!(fs::read_to_string(lab.path("a_tokens.json")).unwrap(), "precious");
+    assert!(!lab.path("a.tensors").exists());
+}

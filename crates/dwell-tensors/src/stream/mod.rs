@@ -36,3 +36,4 @@ pub use error::StreamError;
 pub use progress::{Resumed, StreamProgress, StreamSummary};
 pub use submit::{Elements, Handover, Room};
 pub use tensor_stream::TensorStream;
+pub use tokens_file::tokens_path;

@@ -16,7 +16,7 @@ struct TokensFile<'a> {
 }
 
 /// `X_tokens.json` for `X.tensors` and `X.stream`; any other name keeps its suffix.
-pub(crate) fn tokens_path(stream: &Path) -> PathBuf {
+pub fn tokens_path(stream: &Path) -> PathBuf {
     let is_ours = stream.extension().is_some_and(|suffix| suffix == "tensors" || suffix == "stream");
     let stem = if is_ours { stream.with_extension("") } else { stream.to_path_buf() };
     let mut name = stem.into_os_string();
