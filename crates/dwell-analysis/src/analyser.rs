@@ -6,13 +6,15 @@ use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::definitions::RowOrder;
+use crate::distribution::Distribution;
 use crate::frames::MrmTraceFrames;
 use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_rows;
 use crate::mrm_trace::MrmTraceGatherer;
+use crate::overview::{Overview, OverviewBuilder, survival_curves};
 use crate::reader::{Access, AddressAccess, BlockLife, LifecycleBatch, TraceBatch};
-use crate::region_type::RegionTypeNames;
+use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
 use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
 use crate::totals::Totals;
@@ -36,6 +38,16 @@ enum Gathering {
     MrmTrace(Box<MrmTraceGatherer>),
 }
 
+impl Gathering {
+    /// Bytes that each step touched, in the order of the steps; the definitions of mrm-trace know none.
+    fn step_bytes(&self) -> &[[u64; KNOWN_TYPES]] {
+        match self {
+            Gathering::Dwell(gatherer) => gatherer.step_bytes(),
+            Gathering::MrmTrace(_) => &[],
+        }
+    }
+}
+
 /// Rows whose memory is read before they are followed. Chosen: few enough to stay in the first cache, more than the
 /// reads that a processor has under way at a time.
 const ROWS_AHEAD: usize = 64;
@@ -53,14 +65,15 @@ pub struct Analyser {
     basis: Basis,
     trace_rows: u64,
     backward_rows: u64,
-    /// How often the time changed from one row to the next.
-    ticks: u64,
+    /// Time from one row to the next, where it changed.
+    gaps_ns: Distribution,
     kv_lives: u64,
     expects_kv_lives: bool,
     /// Lives of KV blocks that wait until rows are sorted.
     waiting_kv_lives: Vec<BlockLife>,
     /// Rows that wait to be sorted, with their place among rows of the same time.
     waiting: Vec<(u64, Access)>,
+    overview: Option<OverviewBuilder>,
 }
 
 impl Analyser {
@@ -78,12 +91,30 @@ impl Analyser {
             basis: Basis::Exact,
             trace_rows: 0,
             backward_rows: 0,
-            ticks: 0,
+            gaps_ns: Distribution::default(),
             kv_lives: 0,
             expects_kv_lives: false,
             waiting_kv_lives: Vec::new(),
             waiting: Vec::new(),
+            overview: None,
         }
+    }
+
+    /// Draws a picture of the trace as well.
+    pub fn drawing(self, overview: OverviewBuilder) -> Self {
+        Self { overview: Some(overview), ..self }
+    }
+
+    /// Columns of `trace` that are used.
+    pub fn trace_columns(&self) -> Vec<&'static str> {
+        let mut columns = self.options.trace_columns();
+        let drawn = self.overview.iter().flat_map(|_| OverviewBuilder::COLUMNS);
+        drawn.for_each(|column| {
+            if !columns.contains(&column) {
+                columns.push(column)
+            }
+        });
+        columns
     }
 
     /// Takes rows of `trace`.
@@ -91,8 +122,12 @@ impl Analyser {
     /// Needs timestamp_ns, address, op_type, region_type and region_id; takes size_bytes (else 1 byte a row), step,
     /// period, source and sample_id where they are. Nothing of the batch is taken if there is an error.
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
-        let batch = TraceBatch::new(batch, &mut self.names)?;
+        let columns = batch;
+        let batch = TraceBatch::new(columns, &mut self.names)?;
         self.widen_window(batch.timestamps_ns());
+        if let Some(overview) = &mut self.overview {
+            overview.push(columns, &batch);
+        }
         self.basis = self.basis.max(batch.weakest_basis());
         match (&mut self.gathering, self.options.row_order) {
             (Gathering::Dwell(gatherer), RowOrder::Ascending) => push_in_blocks(gatherer, &batch),
@@ -159,9 +194,13 @@ impl Analyser {
     fn widen_window(&mut self, timestamps_ns: &[u64]) {
         let Some(&first_ns) = timestamps_ns.first() else { return };
         let window = self.window.get_or_insert(ObservationWindow { first_ns, last_ns: first_ns });
+        // The definitions of mrm-trace know no resolution.
+        let is_resolved = matches!(self.gathering, Gathering::Dwell(_));
         for &now_ns in timestamps_ns {
             if now_ns >= window.last_ns {
-                self.ticks += u64::from(now_ns > window.last_ns);
+                if is_resolved && now_ns > window.last_ns {
+                    self.gaps_ns.add(now_ns - window.last_ns, 1);
+                }
                 window.last_ns = now_ns;
             } else {
                 window.first_ns = window.first_ns.min(now_ns);
@@ -180,6 +219,10 @@ impl Analyser {
         if self.options != other.options {
             return Err(AnalysisError::UnlikeParts { difference: "their options" });
         }
+        if self.overview.is_some() || other.overview.is_some() {
+            // A row that lies in both parts would be drawn twice.
+            return Err(AnalysisError::UnlikeParts { difference: "their pictures" });
+        }
         match (&mut self.gathering, other.gathering) {
             (Gathering::Dwell(gatherer), Gathering::Dwell(others)) => gatherer.merge(*others)?,
             _ => return Err(AnalysisError::NotMergeable { definitions: self.options.definitions.name() }),
@@ -191,7 +234,10 @@ impl Analyser {
         self.basis = self.basis.max(other.basis);
         self.trace_rows += other.trace_rows;
         self.backward_rows += other.backward_rows;
-        self.ticks = self.ticks.max(other.ticks);
+        // The parts saw the same times, some of them more.
+        if other.gaps_ns.weight() > self.gaps_ns.weight() {
+            self.gaps_ns = other.gaps_ns;
+        }
         self.kv_lives += other.kv_lives;
         self.waiting.extend(other.waiting);
         self.waiting_kv_lives.extend(other.waiting_kv_lives);
@@ -199,9 +245,14 @@ impl Analyser {
     }
 
     /// The report on everything that was pushed; an empty one if nothing was.
-    pub fn finish(mut self) -> MetricsReport {
+    pub fn finish(self) -> MetricsReport {
+        self.finish_drawn().0
+    }
+
+    /// The same with the picture, if one was to be drawn.
+    pub fn finish_drawn(mut self) -> (MetricsReport, Option<Overview>) {
         if self.options.row_order == RowOrder::Any {
-            self.ticks = 0;
+            self.gaps_ns = Distribution::default();
             self.follow_waiting();
         }
         let mut report = MetricsReport {
@@ -218,9 +269,11 @@ impl Analyser {
             region_names: BTreeMap::new(),
             totals: Totals::default(),
         };
+        let overview = self.overview.take();
+        let mut overview = overview.map(|overview| overview.finish(self.gathering.step_bytes()));
         match self.gathering {
             Gathering::Dwell(gatherer) => {
-                (report.totals, report.regions) = summarise(*gatherer, self.window.unwrap_or_default(), self.ticks);
+                (report.totals, report.regions) = summarise(*gatherer, self.window.unwrap_or_default(), &self.gaps_ns);
                 report.region_types = report.totals.region_types(&self.options.thresholds);
             }
             Gathering::MrmTrace(gatherer) => {
@@ -231,7 +284,10 @@ impl Analyser {
                 report.mrm_trace = Some(frames);
             }
         }
-        report
+        if let Some(overview) = &mut overview {
+            overview.survival = survival_curves(&report.totals);
+        }
+        (report, overview)
     }
 
     /// Gives the rows that came in any order to the gatherer by time.
@@ -245,7 +301,9 @@ impl Analyser {
                 let mut last_ns = self.window.map_or(0, |window| window.first_ns);
                 for access in accesses {
                     // Rows that came in any order tell only now how often the time changes.
-                    self.ticks += u64::from(access.timestamp_ns != last_ns);
+                    if access.timestamp_ns != last_ns {
+                        self.gaps_ns.add(access.timestamp_ns - last_ns, 1);
+                    }
                     last_ns = access.timestamp_ns;
                     gatherer.push(access);
                 }

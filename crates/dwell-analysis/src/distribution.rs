@@ -166,11 +166,6 @@ impl Distribution {
         self.buckets().map(|bucket| (bucket.weighted_sum / bucket.weight as f64, bucket.weight))
     }
 
-    /// The same with the number of the bucket, by which values of two distributions are in one order.
-    pub(crate) fn numbered_points(&self) -> impl Iterator<Item = (u16, f64, u64)> + '_ {
-        self.buckets.iter().map(|(number, bucket)| (number, bucket.weighted_sum / bucket.weight as f64, bucket.weight))
-    }
-
     /// The largest value; none without values.
     pub(crate) fn largest_seen(&self) -> Option<u64> {
         self.largest

@@ -19,6 +19,8 @@ pub(crate) struct Footprint {
     stored: RangeLog,
     /// Stored more than once, as far as the notes were merged.
     restored: Vec<ByteRange>,
+    /// Stored where nobody saw it, and not since.
+    unseen: Vec<ByteRange>,
     /// How often all of the range that was stored last is known to have been stored in a row.
     recent_stores: u32,
 }
@@ -47,6 +49,11 @@ impl Footprint {
         }
     }
 
+    /// Notes that bytes were stored last where nobody saw it. The ranges that are noted so are disjoint.
+    pub(crate) fn store_unseen(&mut self, range: ByteRange) {
+        self.unseen.push(range);
+    }
+
     /// What lies in two of the notes, or in a note and in what was merged before, was stored again.
     fn merge_stores(&mut self) {
         let ranges: Vec<ByteRange> = self.stored.take().collect();
@@ -69,6 +76,8 @@ impl Footprint {
     pub(crate) fn close(&mut self) {
         self.touched.merged = covered_at_least(1, self.touched.take());
         self.merge_stores();
+        let again = covered_at_least(2, self.stored.merged.iter().copied().chain(self.unseen.drain(..)));
+        self.restored = covered_at_least(1, self.restored.drain(..).chain(again));
     }
 
     /// Bytes loaded or stored, after [`Footprint::close`]; sorted and disjoint as the others.

@@ -81,7 +81,14 @@ impl MrmTraceFrames {
             .filter(|(retention, _)| retention.region_type == *region_type)
             .map(|(retention, working_set)| (retention.retention_ns as f64, working_set.working_set_bytes))
             .collect();
-        GatheredLives { region_type: region_type.clone(), ended: lives, open: Vec::new(), never_read_bytes: 0 }
+        GatheredLives {
+            region_type: region_type.clone(),
+            ended: lives,
+            open: Vec::new(),
+            never_read_bytes: 0,
+            never_read_open_bytes: 0,
+            longest_ns: 0,
+        }
     }
 }
 

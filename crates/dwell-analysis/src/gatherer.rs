@@ -77,7 +77,7 @@ impl Region {
 #[derive(Default)]
 pub(crate) struct Gatherer {
     /// How long a step takes at the pace that suitability is rated at.
-    step_ns: u64,
+    step_ns: f64,
     index: RegionIndex,
     pub(crate) regions: Vec<Region>,
     lives: LifeMap,
@@ -96,8 +96,13 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// A gatherer of nothing yet; `step_ns` is how long a step takes at the pace that suitability is rated at.
-    pub(crate) fn new(step_ns: u64) -> Self {
+    pub(crate) fn new(step_ns: f64) -> Self {
         Self { step_ns, ..Self::default() }
+    }
+
+    /// Bytes that each step touched, in the order of the steps, by place in [`RegionType::ALL`](dwell_events::RegionType::ALL).
+    pub(crate) fn step_bytes(&self) -> &[[u64; KNOWN_TYPES]] {
+        self.steps.bytes()
     }
 
     /// From now on accesses of the KV cache are counted, and its lives are those that are pushed.
@@ -111,9 +116,13 @@ impl Gatherer {
             ns: last_read_ns.saturating_sub(life.write_ns),
             span: self.clock.span(life.address, life.write_ns, last_read_ns),
         });
+        let until_ns = life.evict_ns.unwrap_or(end_ns);
         let finished = FinishedLife {
             needed,
-            resident_ns: life.evict_ns.unwrap_or(end_ns).saturating_sub(life.write_ns),
+            resident: Needed {
+                ns: until_ns.saturating_sub(life.write_ns),
+                span: self.clock.span(life.address, life.write_ns, until_ns),
+            },
             loads: life.reads,
             bytes: life.bytes,
             is_open: life.evict_ns.is_none(),
@@ -252,7 +261,7 @@ struct Sink<'a> {
     counts_unseen_stores: bool,
     now_ns: u64,
     clock: &'a StepClock,
-    step_ns: u64,
+    step_ns: f64,
     steps: &'a mut StepWindows,
     /// Step and place of the region type.
     counted_in: Option<(KnownStep, usize)>,
@@ -310,12 +319,16 @@ struct OpenLives<'a> {
     counts_samples: bool,
     end_ns: u64,
     clock: &'a StepClock,
-    step_ns: u64,
+    step_ns: f64,
 }
 
 impl LifeSink for OpenLives<'_> {
     fn life_left_open(&mut self, life: &Life, (start, end): ByteRange) {
-        let lives = &mut self.regions[life.region as usize].lives;
+        let region = &mut self.regions[life.region as usize];
+        if life.is_inferred && !self.counts_samples {
+            region.footprint.store_unseen((start, end));
+        }
+        let lives = &mut region.lives;
         lives.add(&finished_life(self.clock, life, (start, end), (self.end_ns, true)), self.step_ns);
         if self.counts_samples {
             let samples = u64::from(life.loads) + u64::from(!life.is_inferred);
@@ -334,7 +347,10 @@ fn finished_life(
     let needed = life.retention_ns().map(|ns| Needed { ns, span: clock.span(start, life.begin_ns, life.last_load_ns) });
     FinishedLife {
         needed,
-        resident_ns: until_ns.saturating_sub(life.begin_ns),
+        resident: Needed {
+            ns: until_ns.saturating_sub(life.begin_ns),
+            span: clock.span(start, life.begin_ns, until_ns),
+        },
         loads: life.loads.into(),
         bytes: end - start,
         is_open,

@@ -48,6 +48,10 @@ pub(crate) struct GatheredLives {
     /// The same of lives that had not ended.
     pub(crate) open: Vec<(f64, u64)>,
     pub(crate) never_read_bytes: u64,
+    /// Of them, bytes of lives that had not ended.
+    pub(crate) never_read_open_bytes: u64,
+    /// The longest life; those above are means of lives that are about equally long.
+    pub(crate) longest_ns: u64,
 }
 
 impl GatheredLives {
@@ -77,11 +81,14 @@ struct Bins {
 
 impl Bins {
     /// None if no life is longer than 0.
-    fn over<'a>(lives: impl Iterator<Item = &'a (f64, u64)>, count: usize) -> Option<Self> {
+    fn over(gathered: &[GatheredLives], count: usize) -> Option<Self> {
+        let lives = gathered.iter().flat_map(|of_type| of_type.ended.iter().chain(&of_type.open));
         let (shortest_ns, longest_ns) = lives
             .map(|&(ns, _)| ns)
             .filter(|&ns| ns > 0.0)
             .fold((f64::INFINITY, 0.0f64), |(shortest, longest), ns| (shortest.min(ns), longest.max(ns)));
+        let seen_ns = gathered.iter().map(|of_type| of_type.longest_ns as f64).fold(0.0, f64::max);
+        let longest_ns = longest_ns.max(seen_ns);
         let count = if shortest_ns == longest_ns { 1 } else { count.max(1) };
         (longest_ns > 0.0).then_some(Self { shortest_ns, longest_ns, count })
     }
@@ -105,9 +112,7 @@ impl MetricsReport {
     /// its working set. Types whose retention is not exact have no rows.
     pub fn retention_histogram(&self, bins: usize) -> Vec<HistogramRow> {
         let gathered = self.gathered_lives();
-        let Some(bins) =
-            Bins::over(gathered.iter().flat_map(|of_type| of_type.ended.iter().chain(&of_type.open)), bins)
-        else {
+        let Some(bins) = Bins::over(&gathered, bins) else {
             return gathered.iter().map(|of_type| first_bin(of_type, 0.0)).collect();
         };
         gathered.iter().flat_map(|of_type| rows_of_type(of_type, &bins)).collect()
@@ -128,7 +133,11 @@ impl MetricsReport {
 
 fn first_bin(of_type: &GatheredLives, to_ns: f64) -> HistogramRow {
     let row = of_type.row(0.0, to_ns, |ns| ns <= 0.0);
-    HistogramRow { bytes: row.bytes.saturating_add(of_type.never_read_bytes), ..row }
+    HistogramRow {
+        bytes: row.bytes.saturating_add(of_type.never_read_bytes),
+        censored_bytes: row.censored_bytes.saturating_add(of_type.never_read_open_bytes),
+        ..row
+    }
 }
 
 fn rows_of_type<'a>(of_type: &'a GatheredLives, bins: &'a Bins) -> impl Iterator<Item = HistogramRow> + 'a {

@@ -31,7 +31,7 @@ pub(crate) struct KvTensor {
 }
 
 impl KvTensor {
-    fn add(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: u64) {
+    fn add(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: f64) {
         self.lives.add(finished, step_ns);
         if let Some(needed) = finished.needed {
             self.intervals_ns.add_by_sum(needed.ns, life.reads, life.bytes);
@@ -77,7 +77,7 @@ pub(crate) struct KvLives {
 }
 
 impl KvLives {
-    pub(crate) fn push(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: u64) {
+    pub(crate) fn push(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: f64) {
         let first = || KvTensor { lowest_address: u64::MAX, ..KvTensor::default() };
         self.tensors.entry(life.tensor).or_insert_with(first).add(life, finished, step_ns);
     }

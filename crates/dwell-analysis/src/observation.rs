@@ -8,7 +8,7 @@ use crate::survival::Quantile;
 pub(crate) struct Observation {
     pub(crate) samples: SamplerTally,
     pub(crate) window_s: f64,
-    /// Mean time between two times that rows have. Accesses that lie closer together have the same time.
+    /// Median time between two times that rows have. Accesses that lie closer together have the same time.
     pub(crate) resolution_s: f64,
     /// Steps of the process that made the most of them.
     pub(crate) steps: u64,

@@ -92,6 +92,11 @@ impl StepWindows {
         *sum = sum.saturating_add(bytes);
     }
 
+    /// Bytes of each step, in the order in which they were first seen.
+    pub(crate) fn bytes(&self) -> &[[u64; KNOWN_TYPES]] {
+        &self.bytes
+    }
+
     /// Bytes of the steps in which the type was touched.
     pub(crate) fn bytes_of(&self, type_index: usize) -> Vec<u64> {
         self.bytes.iter().map(|bytes| bytes[type_index]).filter(|bytes| *bytes > 0).collect()

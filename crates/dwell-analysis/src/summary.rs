@@ -2,7 +2,9 @@
 
 use dwell_events::RegionType;
 
+use crate::distribution::Distribution;
 use crate::gatherer::{Gatherer, KV_CACHE, Region};
+use crate::metrics::NS_PER_S;
 use crate::metrics::inter_access_interval;
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::StoredBytes;
@@ -13,12 +15,16 @@ use crate::table::{ObservationWindow, RegionFigures, RegionName};
 use crate::totals::{Tallied, Totals, TypeTotals};
 
 /// The totals of all region types, and the rows of all regions by id.
-pub(crate) fn summarise(mut gatherer: Gatherer, window: ObservationWindow, ticks: u64) -> (Totals, Vec<RegionFigures>) {
+pub(crate) fn summarise(
+    mut gatherer: Gatherer,
+    window: ObservationWindow,
+    gaps_ns: &Distribution,
+) -> (Totals, Vec<RegionFigures>) {
     gatherer.close(window.last_ns);
     let observation = Observation {
         samples: std::mem::take(&mut gatherer.samples),
         window_s: window.duration_s(),
-        resolution_s: if ticks > 0 { window.duration_s() / ticks as f64 } else { 0.0 },
+        resolution_s: gaps_ns.quantile(0.5).unwrap_or(0.0) / NS_PER_S,
         steps: gatherer.clock.steps(),
     };
     let stored_anywhere =

@@ -47,15 +47,33 @@ impl Quantile {
     }
 }
 
+/// Bounds of the share that lasts at least a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LastingShare {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// How many equally heavy durations it was found from.
+    lives: f64,
+}
+
+impl LastingShare {
+    /// Whether the share is below a limit, whatever chance did to the durations that were seen.
+    pub(crate) fn is_surely_below(&self, limit: f64) -> bool {
+        const STANDARD_ERRORS: f64 = 3.0;
+        let error = (self.high * (1.0 - self.high) / self.lives).sqrt().max(1.0 / self.lives);
+        self.high + STANDARD_ERRORS * error < limit
+    }
+}
+
 /// The survival curve after one of its points.
 #[derive(Clone, Copy)]
-struct Point {
-    at: f64,
+pub(crate) struct Point {
+    pub(crate) at: f64,
     /// Share that lasts longer.
-    surviving: f64,
+    pub(crate) surviving: f64,
     /// Bounds of that share, at 95 %.
-    surviving_low: f64,
-    surviving_high: f64,
+    pub(crate) surviving_low: f64,
+    pub(crate) surviving_high: f64,
 }
 
 impl Survival {
@@ -79,6 +97,11 @@ impl Survival {
     /// The longest that was seen, ended or not.
     pub(crate) fn largest_seen(&self) -> Option<u64> {
         self.ended.largest_seen().max(self.open.largest_seen())
+    }
+
+    /// Weight of all durations, and of those that were still going on.
+    pub(crate) fn weights(&self) -> (u64, u64) {
+        (self.ended.weight().saturating_add(self.open.weight()), self.open.weight())
     }
 
     /// Durations that ended, with their weights, ascending.
@@ -105,7 +128,8 @@ impl Survival {
             return self.ended.quantile(share).map(Quantile::exact);
         }
         let curve = self.curve();
-        let left = 1.0 - share;
+        // A product of many factors is off by as many roundings; a share that is met exactly counts as met.
+        let left = (1.0 - share) * (1.0 + 1e-9);
         // Where the curve itself, its upper and its lower bound come down to what is to be left.
         let reached =
             |is_reached: &dyn Fn(&Point) -> bool| curve.iter().find(|point| is_reached(point)).map(|point| point.at);
@@ -114,6 +138,17 @@ impl Survival {
             low: reached(&|point| point.surviving_low <= left).unwrap_or(longest),
             high: reached(&|point| point.surviving_high <= left),
         })
+    }
+
+    /// The share that lasts at least so long; none of nothing. Where nothing was seen for so long, what was still going on may
+    /// have ended at once: then it is between none and what was left.
+    pub(crate) fn lasting(&self, duration: f64) -> Option<LastingShare> {
+        let longest = self.largest_seen()? as f64;
+        let curve = self.curve();
+        let share = curve.iter().rfind(|point| point.at < duration).map_or(1.0, |point| point.surviving);
+        let is_seen = duration <= longest || self.open.largest_seen().is_none();
+        let lives = self.effective_count(self.weights().0 as f64);
+        Some(LastingShare { low: if is_seen { share } else { 0.0 }, high: share, lives })
     }
 
     /// The mean, as far as durations were seen: what lasts longer than the longest that was seen counts as long as that one.
@@ -137,42 +172,42 @@ impl Survival {
 
     /// The curve at every duration that was seen. One that ended comes before one that was left open at the same time: the
     /// latter outlasted it.
-    fn curve(&self) -> Vec<Point> {
-        let ended = self.ended.numbered_points().map(|(number, at, weight)| (number, false, at, weight));
-        let open = self.open.numbered_points().map(|(number, at, weight)| (number, true, at, weight));
-        let mut seen: Vec<(u16, bool, f64, u64)> = ended.chain(open).collect();
-        seen.sort_unstable_by_key(|&(number, is_open, ..)| (number, is_open));
+    pub(crate) fn curve(&self) -> Vec<Point> {
+        let ended = self.ended.points().map(|(at, weight)| (at, false, weight));
+        let open = self.open.points().map(|(at, weight)| (at, true, weight));
+        let mut seen: Vec<(f64, bool, u64)> = ended.chain(open).collect();
+        seen.sort_unstable_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
         let weight = self.ended.weight() as f64 + self.open.weight() as f64;
         let lives_per_weight = self.effective_count(weight) / weight;
         let mut at_risk = weight;
-        let (mut surviving, mut greenwood) = (1.0, 0.0);
-        let mut latest = 0.0f64;
+        let (mut surviving, mut greenwood, mut ended_lives) = (1.0, 0.0, 0.0);
         let mut curve = Vec::with_capacity(seen.len());
-        for (_, is_open, at, weight) in seen {
+        for (at, is_open, weight) in seen {
             let weight = weight as f64;
             if !is_open {
                 let remaining = (at_risk - weight).max(0.0);
                 surviving *= remaining / at_risk;
                 greenwood += weight / (at_risk * remaining * lives_per_weight);
+                ended_lives += weight * lives_per_weight;
             }
-            // Buckets are in order, the means within an ended and an open one need not be.
-            latest = latest.max(at);
             at_risk = (at_risk - weight).max(0.0);
-            let (surviving_low, surviving_high) = bounds(surviving, greenwood, at_risk * lives_per_weight);
-            curve.push(Point { at: latest, surviving, surviving_low, surviving_high });
+            let (surviving_low, surviving_high) = bounds(surviving, greenwood, ended_lives, at_risk * lives_per_weight);
+            curve.push(Point { at, surviving, surviving_low, surviving_high });
         }
         curve
     }
 }
 
-/// Bounds of a surviving share, from Greenwood's sum on the log-log scale, which stays between 0 and 1. While nothing has
-/// ended that scale says nothing: then the least share that leaves so many lives without an end with some probability.
-fn bounds(surviving: f64, greenwood: f64, lives_at_risk: f64) -> (f64, f64) {
-    if surviving >= 1.0 {
-        return (TAIL.powf(1.0 / lives_at_risk.max(f64::MIN_POSITIVE)), 1.0);
-    }
+/// Bounds of a surviving share, from Greenwood's sum on the log-log scale, which stays between 0 and 1. Until as much as one
+/// life has ended that scale says nothing, and its bounds would be anywhere: then the least share that leaves so many lives
+/// without an end with some probability.
+fn bounds(surviving: f64, greenwood: f64, ended_lives: f64, lives_at_risk: f64) -> (f64, f64) {
     if surviving <= 0.0 {
         return (0.0, 0.0);
+    }
+    if ended_lives < 1.0 {
+        let unended = TAIL.powf(1.0 / lives_at_risk.max(f64::MIN_POSITIVE));
+        return (unended.min(surviving), 1.0);
     }
     let log = surviving.ln();
     let spread = (Z_95 * greenwood.sqrt() / log.abs()).exp();
@@ -228,6 +263,51 @@ mod tests {
         let survival = survival(&open);
         assert_eq!(survival.quantile(0.5), Some(Quantile { value: None, low: 1_000.0, high: None }));
         assert_eq!(survival.restricted_mean(), Some(1_000.0));
+    }
+
+    #[test]
+    fn a_tiny_part_that_ended_early_does_not_bound_the_median() {
+        // A thousand lives of 1,000 bytes around 100, three bytes that ended at 1, and one life that goes on.
+        let mut survival = Survival::default();
+        survival.add(1, 3, false);
+        (0..1_000).for_each(|life| survival.add(80 + life % 40, 1_000, false));
+        survival.add(130, 1_000, true);
+        let median = survival.quantile(0.5).unwrap();
+        assert!(median.low > 90.0 && median.high.is_some_and(|high| high < 110.0), "{median:?}");
+    }
+
+    #[test]
+    fn the_share_that_lasts_is_bounded_by_what_was_seen() {
+        let ended = survival(&[(10, false), (10, false), (30, false), (40, false)]);
+        let bounds = |survival: &Survival, duration| survival.lasting(duration).map(|share| (share.low, share.high));
+        assert_eq!(bounds(&ended, 10.0), Some((1.0, 1.0)), "at least so long");
+        assert_eq!(bounds(&ended, 20.0), Some((0.5, 0.5)));
+        assert!(!ended.lasting(20.0).unwrap().is_surely_below(0.9), "four lives say little");
+        let open = survival(&vec![(100, true); 500]);
+        assert_eq!(bounds(&open, 100.0), Some((1.0, 1.0)));
+        assert_eq!(bounds(&open, 101.0), Some((0.0, 1.0)), "nobody looked for so long");
+        assert_eq!(Survival::default().lasting(1.0), None);
+    }
+
+    #[test]
+    fn a_share_that_is_met_exactly_is_met() {
+        for lives in 2..40 {
+            let ended = (1..=lives).map(|duration| (duration * 1_000, false));
+            let open = (0..lives).map(|_| (1_000_000, true));
+            let survival = survival(&ended.chain(open).collect::<Vec<_>>());
+            let median = survival.quantile(0.5).unwrap().value;
+            assert!(
+                median.is_some_and(|median| (median / (lives * 1_000) as f64 - 1.0).abs() < 0.01),
+                "{lives}: {median:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_last_seen_before_another_ended_is_not_at_risk_then() {
+        // 2.99 and 3.00 are in one bucket; when the second ended, the first was not watched any more.
+        let survival = survival(&[(3_000, false), (2_990, true)]);
+        assert_eq!(survival.quantile(0.99).unwrap().value, Some(3_000.0));
     }
 
     #[test]

@@ -170,10 +170,14 @@ impl Totals {
         Some(whole)
     }
 
+    /// The types whose lives were not followed along samples.
+    pub(crate) fn exact_types(&self) -> impl Iterator<Item = &TypeTotals> {
+        self.types.iter().filter(|of_type| !of_type.tallied.is_sampled(&self.observation))
+    }
+
     /// The lives of the types whose retention is exact.
     pub(crate) fn gathered_lives(&self) -> Vec<GatheredLives> {
-        let exact = self.types.iter().filter(|of_type| !of_type.tallied.is_sampled(&self.observation));
-        exact.map(|of_type| of_type.tallied.lives.gathered(of_type.region_type().name().into())).collect()
+        self.exact_types().map(|of_type| of_type.tallied.lives.gathered(of_type.region_type().name().into())).collect()
     }
 }
 

@@ -82,14 +82,14 @@ fn steps_are_the_same_however_slow_they_are() {
             })
             .collect()
     };
-    let (fast, slow) = (dwell(&rows(1_000)), dwell(&rows(S)));
+    let (fast, slow) = (dwell(&rows(1_000)), dwell(&rows(S / 2)));
     for report in [&fast, &slow] {
         let row = of_type(report, "activation");
         assert_eq!((row.retention.p50_steps, row.retention.p99_steps), (Some(4.0), Some(4.0)));
         assert_eq!((row.steps, row.suitability.tokens_per_s), (40, Some(20.0)));
     }
     assert_eq!(of_type(&fast, "activation").retention.p50_s, Some(4e-6));
-    assert_eq!(of_type(&slow, "activation").retention.p50_s, Some(4.0));
+    assert_eq!(of_type(&slow, "activation").retention.p50_s, Some(2.0));
     assert_eq!(of_type(&fast, "activation").suitability.class, of_type(&slow, "activation").suitability.class);
 }
 
@@ -505,7 +505,8 @@ fn suitability_needs_write_once_and_retention() {
     assert_eq!(of_type(&report, "weight").suitability.class, SuitabilityClass::HighMrm, "however long it still lives");
     let activation = of_type(&report, "activation").suitability;
     assert_eq!((activation.class, activation.is_window_limited), (SuitabilityClass::MediumMrm, false));
-    let rewritten = [store(0, 0x9000, 8), store(1, 0x9000, 8), load(20 * S, 0x9000, 8)];
+    // Two of three stores are overwritten at once.
+    let rewritten = [store(0, 0x9000, 8), store(1, 0x9000, 8), store(2, 0x9000, 8), load(20 * S, 0x9000, 8)];
     let suitability = of_type(&dwell(&rewritten), "activation").suitability;
     assert_eq!((suitability.class, suitability.is_window_limited), (SuitabilityClass::LowMrm, false));
 }
@@ -593,4 +594,60 @@ fn an_empty_trace_gives_an_empty_report() {
     let report = dwell(&[]);
     assert!(report.region_types.is_empty() && report.regions.is_empty() && report.window.is_none());
     assert_eq!(report.metrics_csv().lines().count(), 1);
+}
+
+#[test]
+fn memory_that_was_placed_twice_was_not_written_once() {
+    let placed = |timestamp_ns| TraceRow { symbol: MAPPED_SYMBOL, ..store(timestamp_ns, 0x1000, 8) };
+    let ratio = |rows: &[TraceRow<'_>]| of_type(&dwell(rows), "activation").write_once.ratio;
+    assert_eq!(ratio(&[placed(S), load(2 * S, 0x1000, 8), placed(3 * S), load(4 * S, 0x1000, 8)]), Some(0.0));
+    assert_eq!(ratio(&[store(S, 0x1000, 8), load(2 * S, 0x1000, 8), placed(3 * S), load(4 * S, 0x1000, 8)]), Some(0.0));
+    assert_eq!(ratio(&[placed(S), load(2 * S, 0x1000, 8)]), Some(1.0));
+}
+
+#[test]
+fn bytes_that_were_never_read_and_had_not_ended_are_censored_in_the_histogram_too() {
+    let report = dwell(&[store(S, 0x1000, 8), store(S, 0x2000, 24), load(2 * S, 0x1000, 8)]);
+    let rows = report.retention_histogram(4);
+    let sum = |of: fn(&dwell_analysis::HistogramRow) -> u64| rows.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|row| row.bytes), sum(|row| row.censored_bytes)), (32, 32));
+    assert_eq!(rows.last().map(|row| row.to_s), of_type(&report, "activation").retention.max_s);
+}
+
+/// Steps of 50 ms: a KV cache whose cells serve one conversation after the other.
+#[test]
+fn cells_that_serve_another_conversation_later_are_no_worse_than_those_that_do_not() {
+    let step = |number: u64, row: TraceRow<'static>| TraceRow {
+        step: Some(number as u32),
+        timestamp_ns: number * S / 20,
+        ..row
+    };
+    let conversation = |from: u64| {
+        let read = (from + 1..from + 250).map(move |number| step(number, load(0, 0x1000, 4096)));
+        std::iter::once(step(from, store(0, 0x1000, 4096))).chain(read)
+    };
+    let class = |conversations: u64| {
+        let rows: Vec<TraceRow<'_>> = (0..conversations).flat_map(|number| conversation(1 + number * 250)).collect();
+        of_type(&dwell(&rows), "activation").suitability
+    };
+    for conversations in 1..4 {
+        let found = class(conversations);
+        assert_eq!(found.class, SuitabilityClass::HighMrm, "{conversations}: {found:?}");
+    }
+}
+
+#[test]
+fn a_life_of_exactly_the_threshold_reaches_it() {
+    // 260 steps at 26 tokens/s are 10 s, though a step is no whole number of nanoseconds.
+    let rows: Vec<TraceRow<'_>> = (0..=260u64)
+        .map(|number| {
+            let row = if number == 0 { store(0, 0x1000, 8) } else { load(0, 0x1000, 8) };
+            TraceRow { step: Some(number as u32 + 1), timestamp_ns: number * S / 30, ..row }
+        })
+        .collect();
+    let thresholds = SuitabilityThresholds { tokens_per_s: 26.0, ..SuitabilityThresholds::default() };
+    let report = analyse(Options { thresholds, ..Options::default() }, None, &rows);
+    let suitability = of_type(&report, "activation").suitability;
+    assert_eq!(suitability.needed_p99_low_s, Some(10.0), "{suitability:?}");
+    assert_eq!(suitability.class, SuitabilityClass::HighMrm);
 }

@@ -188,9 +188,9 @@ fn a_histogram_by_hand() {
     };
     // Only 6 of the 8 bytes that were needed for 1 s had another life after that, which nobody read.
     let found = dwell(&rows).retention_histogram(2);
-    assert_eq!(found, [bin(0.0, 1.0, 12, 4), bin(1.0, 10.0, 8, 2), bin(10.0, 100.0, 8, 8)]);
+    assert_eq!(found, [bin(0.0, 1.0, 12, 12), bin(1.0, 10.0, 8, 2), bin(10.0, 100.0, 8, 8)]);
     let header = "region_type,from_s,to_s,bytes,censored_bytes\n";
-    let lines = "activation,0,1,12,4\nactivation,1,10,8,2\nactivation,10,100,8,8\n";
+    let lines = "activation,0,1,12,12\nactivation,1,10,8,2\nactivation,10,100,8,8\n";
     assert_eq!(dwell(&rows).retention_histogram_csv(2), format!("{header}{lines}"));
     // One region there, a page for each of its four addresses.
     let theirs = mrm_trace(&rows).retention_histogram(2);
@@ -217,7 +217,8 @@ fn all_metrics_together_are_the_whole_table() {
     assert_eq!(report.metrics_csv_of(&Metric::ALL), report.metrics_csv());
     let header = |metrics: &[Metric]| report.metrics_csv_of(metrics).lines().next().unwrap().to_owned();
     let expected = "region_type,n_regions,suitability,definitions,basis,window_s,is_window_limited,not_estimable_reason,\
-                    not_rated_reason,suitability_tokens_per_s,steps,time_resolution_s";
+                    not_rated_reason,suitability_tokens_per_s,steps,time_resolution_s,needed_p50_s,needed_p50_low_s,\
+                    needed_p99_s,needed_p99_low_s,kept_low_share,kept_high_share";
     assert_eq!(header(&[Metric::Suitability]), expected);
     for metric in Metric::ALL {
         assert_eq!(Metric::from_name(metric.name()), Some(metric));

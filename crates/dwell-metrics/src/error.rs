@@ -34,8 +34,10 @@ pub enum MetricsError {
     },
 
     /// The tables do not hold what the analysis needs.
-    #[error("computing the metrics failed: {reason}")]
+    #[error("computing the metrics failed: {reason}: {run:?}")]
     Analysis {
+        /// The run.
+        run: PathBuf,
         /// Why.
         reason: String,
     },
@@ -49,7 +51,9 @@ impl Hint for MetricsError {
             Self::Unsorted { .. } => {
                 vec!["sort the table by timestamp_ns, for instance with DuckDB: COPY (FROM 'trace.parquet' ORDER BY timestamp_ns, sample_id) TO 'sorted.parquet'".to_owned()]
             }
-            Self::Analysis { .. } => Vec::new(),
+            Self::Analysis { run, .. } => {
+                vec![format!("see which of its files changed with `dwell verify '{}'`", run.display())]
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) static TABLE: MetricTable = MetricTable {
         column(61, "steps", Unit::None, Merging::WithinParts, Getter::Integer(|row| Some(row.steps).filter(|steps| *steps > 0)),
             "steps of the run: a prompt, or one token of each sequence; empty if the trace has none"),
         column(62, "time_resolution_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.time_resolution_s),
-            "mean time between two times that accesses have; a shorter life is 0"),
+            "median time between two times that accesses have; a life between accesses of the same time is 0"),
     ],
     by_region: &[
         column(0, "region_id", Unit::None, Merging::Same, Getter::Integer(|row| Some(row.region_id)),

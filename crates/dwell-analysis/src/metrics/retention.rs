@@ -16,7 +16,7 @@ use crate::observation::Observation;
 use crate::region_type::RegionTypeName;
 use crate::sampling::{Estimate, Obstacle};
 use crate::step_clock::Span;
-use crate::survival::{Quantile, Survival};
+use crate::survival::{LastingShare, Quantile, Survival};
 
 /// How long data had to be kept, and how long it stayed.
 ///
@@ -96,9 +96,13 @@ pub(crate) struct LifeTally {
     needed_at_pace_ns: Survival,
     /// From the store to the end, of all lives.
     resident_ns: Survival,
+    /// The same at the pace that suitability is rated at.
+    resident_at_pace_ns: Survival,
     life_bytes: u64,
     loaded_bytes: u64,
     never_read_bytes: u64,
+    /// Of them, bytes of lives that had not ended.
+    never_read_open_bytes: u64,
     open_bytes: u64,
     inferred_bytes: u64,
     /// Samples of each life that was open at the end; only of sampled traces.
@@ -110,34 +114,47 @@ pub(crate) struct FinishedLife {
     /// None if it was never read.
     pub(crate) needed: Option<Needed>,
     /// From the store to the end, or to the end of the trace.
-    pub(crate) resident_ns: u64,
+    pub(crate) resident: Needed,
     pub(crate) loads: u64,
     pub(crate) bytes: u64,
     pub(crate) is_open: bool,
     pub(crate) is_inferred: bool,
 }
 
-/// From a store to the last load.
+/// From a store to the last load, or to the end of the life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
     pub(crate) ns: u64,
     pub(crate) span: Span,
 }
 
+impl Needed {
+    /// How long it is where a step takes so long.
+    fn at_pace_ns(self, step_ns: f64) -> u64 {
+        // Rounded once: many steps of a rounded length would miss a threshold that they reach.
+        ((self.span.steps as f64 * step_ns).round() as u64).saturating_add(self.span.pause_ns)
+    }
+}
+
 impl LifeTally {
     /// Adds a life. `step_ns` is how long a step takes at the pace that suitability is rated at.
-    pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: u64) {
+    pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: f64) {
         self.life_bytes = self.life_bytes.saturating_add(life.bytes);
         self.loaded_bytes = self.loaded_bytes.saturating_add(life.bytes.saturating_mul(life.loads));
-        self.resident_ns.add(life.resident_ns, life.bytes, life.is_open);
+        self.resident_ns.add(life.resident.ns, life.bytes, life.is_open);
+        self.resident_at_pace_ns.add(life.resident.at_pace_ns(step_ns), life.bytes, life.is_open);
         match life.needed {
-            Some(Needed { ns, span }) => {
-                self.needed_ns.add(ns, life.bytes, life.is_open);
-                self.needed_steps.add(span.steps, life.bytes, life.is_open);
-                let at_pace_ns = span.steps.saturating_mul(step_ns).saturating_add(span.pause_ns);
-                self.needed_at_pace_ns.add(at_pace_ns, life.bytes, life.is_open);
+            Some(needed) => {
+                self.needed_ns.add(needed.ns, life.bytes, life.is_open);
+                self.needed_steps.add(needed.span.steps, life.bytes, life.is_open);
+                self.needed_at_pace_ns.add(needed.at_pace_ns(step_ns), life.bytes, life.is_open);
             }
-            None => self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes),
+            None => {
+                self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes);
+                if life.is_open {
+                    self.never_read_open_bytes = self.never_read_open_bytes.saturating_add(life.bytes);
+                }
+            }
         }
         if life.is_open {
             self.open_bytes = self.open_bytes.saturating_add(life.bytes);
@@ -147,14 +164,26 @@ impl LifeTally {
         }
     }
 
+    /// How long data was needed: from the store to the last load, of lives that were read.
+    pub(crate) fn needed_ns(&self) -> &Survival {
+        &self.needed_ns
+    }
+
+    /// How long data was there: from the store to the end, of all lives.
+    pub(crate) fn resident_ns(&self) -> &Survival {
+        &self.resident_ns
+    }
+
     pub(crate) fn merge(&mut self, other: &LifeTally) {
         self.needed_ns.merge(&other.needed_ns);
         self.needed_steps.merge(&other.needed_steps);
         self.needed_at_pace_ns.merge(&other.needed_at_pace_ns);
         self.resident_ns.merge(&other.resident_ns);
+        self.resident_at_pace_ns.merge(&other.resident_at_pace_ns);
         self.life_bytes = self.life_bytes.saturating_add(other.life_bytes);
         self.loaded_bytes = self.loaded_bytes.saturating_add(other.loaded_bytes);
         self.never_read_bytes = self.never_read_bytes.saturating_add(other.never_read_bytes);
+        self.never_read_open_bytes = self.never_read_open_bytes.saturating_add(other.never_read_open_bytes);
         self.open_bytes = self.open_bytes.saturating_add(other.open_bytes);
         self.inferred_bytes = self.inferred_bytes.saturating_add(other.inferred_bytes);
         self.samples.merge(&other.samples);
@@ -190,6 +219,13 @@ impl LifeTally {
         needed.quantile(share).map(|quantile| quantile.divided_by(NS_PER_S))
     }
 
+    /// Share of what was stored that stays so long before it is overwritten, at the pace that suitability is rated at; as
+    /// recorded if the trace has no steps.
+    pub(crate) fn kept_at_pace(&self, duration_s: f64, has_steps: bool) -> Option<LastingShare> {
+        let resident = if has_steps { &self.resident_at_pace_ns } else { &self.resident_ns };
+        resident.lasting(duration_s * NS_PER_S)
+    }
+
     /// The lives for a histogram.
     pub(crate) fn gathered(&self, region_type: RegionTypeName) -> GatheredLives {
         GatheredLives {
@@ -197,6 +233,8 @@ impl LifeTally {
             ended: self.needed_ns.ended_points().collect(),
             open: self.needed_ns.open_points().collect(),
             never_read_bytes: self.never_read_bytes,
+            never_read_open_bytes: self.never_read_open_bytes,
+            longest_ns: self.needed_ns.largest_seen().unwrap_or(0),
         }
     }
 

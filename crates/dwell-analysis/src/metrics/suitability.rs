@@ -8,21 +8,19 @@ use dwell_events::RegionType;
 use serde::{Deserialize, Serialize};
 
 use super::read_frequency::ReadFrequency;
-use super::write_once::WriteOnce;
 use super::{NS_PER_S, OfType, TypeFigures};
 use crate::region_type::RegionTypeName;
-use crate::sampling::Estimate;
 use crate::survival::Quantile;
 
 /// From which figures on a class is given, and at what pace. A class needs both of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SuitabilityThresholds {
-    /// Write-once ratio of `high_mrm`.
+    /// Share of what is stored that is not stored again within `high_retention_s`, of `high_mrm`.
     pub high_write_once: f64,
     /// Retention of `high_mrm`, 99th percentile.
     pub high_retention_s: f64,
-    /// Write-once ratio of `medium_mrm`.
+    /// The same within `medium_retention_s`, of `medium_mrm`.
     pub medium_write_once: f64,
     /// Retention of `medium_mrm`, median.
     pub medium_retention_s: f64,
@@ -103,6 +101,18 @@ pub struct Suitability {
     pub window_s: f64,
     /// A longer trace would give a class, or could give a better one.
     pub is_window_limited: bool,
+    /// How long half of the data is needed at that speed; none if the trace ended before, or if accesses are samples.
+    pub needed_p50_s: Option<f64>,
+    /// It is at least this.
+    pub needed_p50_low_s: Option<f64>,
+    /// How long all but a hundredth is needed at that speed; likewise.
+    pub needed_p99_s: Option<f64>,
+    /// It is at least this.
+    pub needed_p99_low_s: Option<f64>,
+    /// Share of what was stored that stays for the retention of `high_mrm` before it is overwritten, at that speed, at least.
+    pub kept_low_share: Option<f64>,
+    /// The same, at most.
+    pub kept_high_share: Option<f64>,
 }
 
 impl TypeFigures for Suitability {
@@ -111,12 +121,27 @@ impl TypeFigures for Suitability {
     fn of(of_type: &OfType<'_>, (): &()) -> Self {
         let observation = of_type.observation;
         let found = of_type.thresholds.rate(of_type);
+        let is_exact = !of_type.totals.tallied.is_sampled(observation);
+        let needed = |share| {
+            let lives = &of_type.totals.tallied.lives;
+            is_exact.then(|| lives.needed_at_pace_s(share, observation.has_steps())).flatten()
+        };
+        let (p50, p99) = (needed(0.5), needed(0.99));
+        let lives = &of_type.totals.tallied.lives;
+        let kept =
+            lives.kept_at_pace(of_type.thresholds.high_retention_s, observation.has_steps()).filter(|_| is_exact);
         Self {
             class: found.unwrap_or_default(),
             not_rated_because: found.err(),
             tokens_per_s: observation.has_steps().then_some(of_type.thresholds.tokens_per_s),
             window_s: observation.window_s,
             is_window_limited: found == Err(NotRatedReason::WindowTooShort),
+            needed_p50_s: p50.and_then(|quantile| quantile.value),
+            needed_p50_low_s: p50.map(|quantile| quantile.low),
+            needed_p99_s: p99.and_then(|quantile| quantile.value),
+            needed_p99_low_s: p99.map(|quantile| quantile.low),
+            kept_low_share: kept.map(|share| share.low),
+            kept_high_share: kept.map(|share| share.high),
         }
     }
 }
@@ -137,26 +162,27 @@ impl Suitability {
 
 impl SuitabilityThresholds {
     /// How long a step takes.
-    pub(crate) fn step_ns(&self) -> u64 {
-        (NS_PER_S / self.tokens_per_s) as u64
+    pub(crate) fn step_ns(&self) -> f64 {
+        NS_PER_S / self.tokens_per_s
     }
 
+    /// By the definitions of mrm-trace.
     pub(crate) fn classify(&self, write_once: f64, p50_s: f64, p99_s: f64) -> SuitabilityClass {
-        if write_once >= self.high_write_once && p99_s >= self.high_retention_s {
-            SuitabilityClass::HighMrm
-        } else if write_once >= self.medium_write_once && p50_s >= self.medium_retention_s {
-            SuitabilityClass::MediumMrm
-        } else {
-            SuitabilityClass::LowMrm
-        }
+        self.classify_kept((write_once, write_once), p50_s, p99_s)
     }
 
-    /// Samples can show that memory is rewritten, never that it is not.
-    fn class_of_sampled(&self, most_write_once: Option<f64>) -> SuitabilityClass {
-        match most_write_once {
-            Some(most) if most < self.high_write_once.min(self.medium_write_once) => SuitabilityClass::LowMrm,
-            _ => SuitabilityClass::NotEstimable,
-        }
+    /// Samples can show that memory is rewritten, never that it is not: a store that was missed would end a life earlier.
+    fn class_of_sampled(&self, of_type: &OfType<'_>) -> SuitabilityClass {
+        let (lives, has_steps) = (&of_type.totals.tallied.lives, of_type.observation.has_steps());
+        let is_refuted = |retention_s, least_share| {
+            lives.kept_at_pace(retention_s, has_steps).is_some_and(|kept| kept.is_surely_below(least_share))
+        };
+        let is_low = is_refuted(self.high_retention_s, self.high_write_once)
+            && is_refuted(self.medium_retention_s, self.medium_write_once);
+        // Memory that nobody reads is not rated, and nobody was seen to. A fixed period may meet the same part of a loop always.
+        let is_read = ReadFrequency::of(of_type, &()).loads > 0;
+        let is_fair = of_type.observation.samples.sampler().is_ok();
+        if is_low && is_read && is_fair { SuitabilityClass::LowMrm } else { SuitabilityClass::NotEstimable }
     }
 
     /// `dwell`: a class is given if both ends of the intervals of retention give the same.
@@ -164,20 +190,32 @@ impl SuitabilityThresholds {
         if of_type.totals.region_type() == RegionType::Unknown {
             return Err(NotRatedReason::UnknownMemory);
         }
-        let write_once = WriteOnce::of(of_type, &());
-        if write_once.estimate != Some(Estimate::Exact) {
-            // Memory that nobody reads is not rated, and nobody was seen to.
-            let is_read = ReadFrequency::of(of_type, &()).loads > 0;
-            return Ok(self.class_of_sampled(write_once.high.filter(|_| is_read)));
+        if of_type.totals.tallied.is_sampled(of_type.observation) {
+            return Ok(self.class_of_sampled(of_type));
         }
-        let lives = &of_type.totals.tallied.lives;
-        let needed_s = |share| lives.needed_at_pace_s(share, of_type.observation.has_steps());
-        let (Some(ratio), Some(p50), Some(p99)) = (write_once.ratio, needed_s(0.5), needed_s(0.99)) else {
+        let (lives, has_steps) = (&of_type.totals.tallied.lives, of_type.observation.has_steps());
+        let needed_s = |share| lives.needed_at_pace_s(share, has_steps);
+        let kept = |threshold_s| lives.kept_at_pace(threshold_s, has_steps);
+        let (Some(p50), Some(p99), Some(high), Some(medium)) =
+            (needed_s(0.5), needed_s(0.99), kept(self.high_retention_s), kept(self.medium_retention_s))
+        else {
             return Err(NotRatedReason::NeverRead);
         };
         let most = |quantile: Quantile| quantile.high.unwrap_or(f64::INFINITY);
-        let (least, most) = (self.classify(ratio, p50.low, p99.low), self.classify(ratio, most(p50), most(p99)));
+        let least = self.classify_kept((high.low, medium.low), p50.low, p99.low);
+        let most = self.classify_kept((high.high, medium.high), most(p50), most(p99));
         if least == most { Ok(least) } else { Err(NotRatedReason::WindowTooShort) }
+    }
+
+    /// By the shares of what is stored that stays for the retention of either class.
+    fn classify_kept(&self, (kept_high, kept_medium): (f64, f64), p50_s: f64, p99_s: f64) -> SuitabilityClass {
+        if kept_high >= self.high_write_once && p99_s >= self.high_retention_s {
+            SuitabilityClass::HighMrm
+        } else if kept_medium >= self.medium_write_once && p50_s >= self.medium_retention_s {
+            SuitabilityClass::MediumMrm
+        } else {
+            SuitabilityClass::LowMrm
+        }
     }
 }
 
@@ -195,6 +233,18 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "why there is no class: `window_too_short`, `unknown_memory`, `never_read`, `incomplete_trace` or `contaminated_run`"),
         column(60, "suitability_tokens_per_s", Unit::None, Merging::WithinParts, Getter::Number(|row| row.suitability.tokens_per_s),
             "tokens per second of one sequence that the class holds at; empty if the trace has no steps, and seconds are those of the recording"),
+        column(63, "needed_p50_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.needed_p50_s),
+            "time for which half of the bytes are needed at that speed; empty if the run ended before, and for samples"),
+        column(64, "needed_p50_low_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.needed_p50_low_s),
+            "lower bound of `needed_p50_s`, at 95 %"),
+        column(65, "needed_p99_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.needed_p99_s),
+            "time for which 99 % of the bytes are needed at most, at that speed; empty if the run ended before, and for samples"),
+        column(66, "needed_p99_low_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.needed_p99_low_s),
+            "lower bound of `needed_p99_s`, at 95 %"),
+        column(67, "kept_low_share", Unit::Ratio, Merging::WithinParts, Getter::Number(|row| row.suitability.kept_low_share),
+            "share of what was stored that stays for the retention of `high_mrm` before it is overwritten, at that speed, at least; empty for samples"),
+        column(68, "kept_high_share", Unit::Ratio, Merging::WithinParts, Getter::Number(|row| row.suitability.kept_high_share),
+            "the same, at most"),
     ],
     by_region: &[],
 };
