@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
-use dwell_analysis::{MetricsReport, Options, RunView, ViewedRun};
+use dwell_analysis::{MetricsReport, Options};
 use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, build_tables, tables};
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
-use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically};
+use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically, write_json_line_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
-use dwell_metadata::{BuildOptions, RecordingEnd, RunMetadata, RunRecord};
-use dwell_metrics::analyse_run;
+use dwell_metadata::{BuildOptions, RecordingEnd, RunMetadata, RunRecord, RunView, ViewedRun};
+use dwell_metrics::draw_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
 use crate::memory_report::{TokenMemory, memory_report};
@@ -89,7 +89,7 @@ fn build_and_seal(
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
     labelled.loss.append(&mut collected.losses);
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
-    let mut metrics = analyse_run(run, build.analysis)?;
+    let (mut metrics, overview) = draw_run(run, build.analysis)?;
     let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built {
@@ -104,8 +104,15 @@ fn build_and_seal(
     let metadata = run_metadata(run, &built, &metrics, &table_rows);
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     write_metrics(run, &metrics, &build)?;
+    write_json_line_atomically(&run.overview_json(), &overview)?;
     if build.draws_figures {
-        let viewed = ViewedRun { run_id: run.run_id(), metrics: &metrics, bins: build.bins };
+        let viewed = ViewedRun {
+            path: run.path(),
+            metadata: &metadata,
+            metrics: &metrics,
+            overview: &overview,
+            bins: build.bins,
+        };
         setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
     }
     let is_partial = is_partial(&labelled);

@@ -73,7 +73,16 @@ pub fn write_bytes_atomically(target: &Path, bytes: &[u8]) -> Result<(), FileErr
 
 /// Writes a value as indented JSON with a final newline.
 pub fn write_json_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(), FileError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| FileError::UnfitJson {
+    write_json_text(target, serde_json::to_vec_pretty(value))
+}
+
+/// Writes a value as JSON on one line: for programs, where indenting long lists would multiply the size.
+pub fn write_json_line_atomically<T: Serialize>(target: &Path, value: &T) -> Result<(), FileError> {
+    write_json_text(target, serde_json::to_vec(value))
+}
+
+fn write_json_text(target: &Path, text: serde_json::Result<Vec<u8>>) -> Result<(), FileError> {
+    let mut text = text.map_err(|error| FileError::UnfitJson {
         action: "writing a JSON file",
         reason: error.to_string(),
         path: target.to_path_buf(),

@@ -16,7 +16,7 @@ mod space;
 
 pub use atomic_file::{
     AtomicFile, PARTIAL_SUFFIX, check_replaceable, partial_path, rename_durably, sync_directory_of,
-    write_bytes_atomically, write_json_atomically,
+    write_bytes_atomically, write_json_atomically, write_json_line_atomically,
 };
 pub use bounded_read::{TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, read_at_most, read_json, read_text_at_most};
 pub use error::FileError;

@@ -20,6 +20,7 @@ mod reading;
 mod recording_end;
 mod run_metadata;
 mod run_request;
+mod view;
 
 pub use build_options::{BuildOptions, DEFAULT_BINS};
 pub use collectors::{CollectorEnd, CollectorLoss, Collectors};
@@ -33,3 +34,4 @@ pub use reading::MetadataError;
 pub use recording_end::{RecordingEnd, sampling_end};
 pub use run_metadata::{CollectorAbout, CollectorUse, RunMetadata, Stop, TableOrigin, Telemetry, kv_type_name};
 pub use run_request::{RunRecord, RunRequest};
+pub use view::{RunView, ViewedRun};

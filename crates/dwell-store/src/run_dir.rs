@@ -144,6 +144,11 @@ impl RunDir {
         self.path.join("memory.csv")
     }
 
+    /// `overview.json`.
+    pub fn overview_json(&self) -> PathBuf {
+        self.path.join("overview.json")
+    }
+
     /// `metrics.csv`.
     pub fn metrics_csv(&self) -> PathBuf {
         self.path.join("metrics.csv")

@@ -20,10 +20,13 @@ use arrow_array::types::UInt64Type;
 use dwell_analysis::Options;
 use dwell_events::schema::{Table, loss, region_map};
 use dwell_events::{Hint, Severity};
-use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most, write_bytes_atomically, write_json_atomically};
+use dwell_files::{
+    WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most, write_bytes_atomically, write_json_atomically,
+    write_json_line_atomically,
+};
 use dwell_label::rules::{DecidedBy, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnknownPolicy};
-use dwell_metrics::analyse_run;
+use dwell_metrics::draw_run;
 use dwell_store::{RunDir, RunState, StoreError, TableWriter, number_at, open_table, text_at};
 use serde::Serialize;
 
@@ -127,7 +130,7 @@ fn build(
     let region_rows = write_table(output, Table::RegionMap, &[region_map::batch(&labels.regions)])?;
     let loss = write_loss(input, output, &labels)?;
     output.set_state(RunState::Building)?;
-    let mut metrics = analyse_run(output, request.analysis)?;
+    let (mut metrics, overview) = draw_run(output, request.analysis)?;
     write_bytes_atomically(&output.path().join(RULES_FILE), request.rules.text().as_bytes())?;
     let counts = &labels.counts;
     let decided = DecidedBy::ALL.map(|by| (by.name(), counts.by_decision[by as usize]));
@@ -151,6 +154,7 @@ fn build(
     let metadata = metadata::metadata(input, request, &relabelled)?;
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     write_bytes_atomically(&output.metrics_csv(), metrics.metrics_csv().as_bytes())?;
+    write_json_line_atomically(&output.overview_json(), &overview)?;
     Seal {
         metadata,
         metrics: Some(&metrics),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dwell_analysis::{HistogramRow, RunView, ViewedRun};
+use dwell_analysis::HistogramRow;
+use dwell_metadata::{RunView, ViewedRun};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{AXIS_HEIGHT, Anchor, Canvas, DrawingError, Drawn, Font, INK, MARGIN, colour_of, figure};
@@ -28,7 +29,7 @@ impl RunView for RetentionHistogram {
         }
         let window_s = run.metrics.window.map_or(0.0, |window| window.duration_s());
         let caption = format!("observed over {window_s:.3} s, definitions of {}", run.metrics.definitions.name());
-        retention_histogram_svg(run.run_id, &rows, &caption).map(Some).map_err(|error| error.to_string())
+        retention_histogram_svg(&run.metadata.run_id, &rows, &caption).map(Some).map_err(|error| error.to_string())
     }
 }
 

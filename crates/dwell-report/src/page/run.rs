@@ -1,0 +1,253 @@
+//! The page of one run, from its files.
+
+use std::path::Path;
+
+use dwell_analysis::Options;
+use dwell_analysis::Value;
+use dwell_analysis::metrics::type_columns;
+use dwell_analysis::overview::Overview;
+use dwell_files::{FileError, read_json};
+use dwell_metadata::{RunMetadata, RunView, ViewedRun};
+use dwell_metrics::draw_run;
+use dwell_store::RunDir;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::run_regions::{RegionRow, answer, region_rows};
+use super::run_timeline::Timeline;
+use super::run_trust::trust;
+use super::{Page, Statement, report_html};
+use crate::run_on_disk::losses;
+use crate::run_results::{MetricsLine, RunResults, read_metrics};
+use crate::text::{model_title_of, speed_line};
+use crate::{LossSummary, ReportError};
+
+/// What a page says of a run.
+#[derive(Debug, Serialize)]
+pub struct RunPage {
+    run_id: String,
+    model: String,
+    engine: String,
+    machine: String,
+    recorded_utc: Option<String>,
+    state: String,
+    headline: String,
+    answer: String,
+    trust: Vec<Statement>,
+    regions: Vec<RegionRow>,
+    timeline: Timeline,
+    overview: Overview,
+    memory_parts: Vec<MemoryPart>,
+    kv_per_token: Option<KvPerToken>,
+    thresholds: Thresholds,
+    metrics: MetricsTable,
+}
+
+#[derive(Debug, Serialize)]
+struct MemoryPart {
+    name: &'static str,
+    title: String,
+    bytes: i64,
+    source: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct KvPerToken {
+    measured_bytes: Option<f64>,
+    theoretical_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Thresholds {
+    high_retention_s: f64,
+    medium_retention_s: f64,
+    high_write_once: f64,
+    medium_write_once: f64,
+    at_tokens_per_s: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct MetricColumn {
+    name: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct MetricsTable {
+    columns: Vec<MetricColumn>,
+    rows: Vec<Vec<Json>>,
+}
+
+/// What the parts of a page are made from.
+pub(super) struct RunFiles<'a> {
+    pub(super) path: &'a Path,
+    pub(super) metadata: &'a RunMetadata,
+    pub(super) metrics: Vec<MetricsLine>,
+    pub(super) losses: Vec<LossSummary>,
+}
+
+impl RunPage {
+    /// The page of a run that is on disk.
+    pub fn load(run: &RunDir) -> Result<Self, ReportError> {
+        let results = RunResults::load(run)?;
+        let overview = overview_of(run, &results)?;
+        let files = RunFiles {
+            path: run.path(),
+            metadata: &results.metadata,
+            metrics: results.metrics,
+            losses: losses(run.path())?,
+        };
+        Self::new(&files, overview)
+    }
+
+    /// Name of the run.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// The model in words.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn new(files: &RunFiles<'_>, overview: Overview) -> Result<Self, ReportError> {
+        let metadata = files.metadata;
+        let (model, machine) = (model_title_of(metadata), machine(metadata));
+        let regions = region_rows(files);
+        let at_tokens_per_s = files.metrics.first().and_then(|line| line.number("suitability_tokens_per_s"));
+        Ok(Self {
+            run_id: metadata.run_id.clone(),
+            headline: headline(metadata, &model, &machine),
+            answer: answer(&regions, at_tokens_per_s),
+            trust: trust(files, &overview),
+            timeline: Timeline::load(files, &overview)?,
+            memory_parts: memory_parts(metadata),
+            kv_per_token: kv_per_token(metadata),
+            thresholds: thresholds(metadata, at_tokens_per_s),
+            metrics: metrics_table(&files.metrics),
+            model,
+            engine: metadata.engine.clone(),
+            machine,
+            recorded_utc: Some(metadata.started_at_utc.clone()).filter(|time| !time.is_empty()),
+            state: metadata.state.clone(),
+            regions,
+            overview,
+        })
+    }
+}
+
+/// The picture of a finished run. One of an older version has none: then its trace is read.
+pub(crate) fn overview_of(run: &RunDir, results: &RunResults) -> Result<Overview, ReportError> {
+    if !results.is_finished() {
+        return Err(dwell_metrics::MetricsError::NotFinished { run: run.path().to_owned() }.into());
+    }
+    match read_json("reading the overview of a run", &run.overview_json()) {
+        Ok(overview) => Ok(overview),
+        Err(FileError::NotFound { .. }) => Ok(draw_run(run, options_of(&results.metadata))?.1),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes `report.html` while a run is built.
+pub struct RunReport;
+
+impl RunReport {
+    /// Its path in the run directory.
+    pub(crate) const FILE_NAME: &str = "report.html";
+}
+
+impl RunView for RunReport {
+    fn path(&self) -> &'static str {
+        Self::FILE_NAME
+    }
+
+    fn content(&self, run: &ViewedRun<'_>) -> Result<Option<String>, String> {
+        let page = || -> Result<RunPage, ReportError> {
+            let files = RunFiles {
+                path: run.path,
+                metadata: run.metadata,
+                metrics: read_metrics(&run.path.join("metrics.csv"))?,
+                losses: losses(run.path)?,
+            };
+            RunPage::new(&files, run.overview.clone())
+        };
+        page().map(|page| Some(report_html(&Page::of_run(page)))).map_err(|error| error.to_string())
+    }
+}
+
+fn options_of(metadata: &RunMetadata) -> Options {
+    metadata.build.as_ref().map_or_else(Options::default, |build| build.analysis)
+}
+
+fn machine(metadata: &RunMetadata) -> String {
+    let Some(host) = &metadata.host else { return "an unknown machine".to_owned() };
+    let processors = crate::text::counted(host.cpus.into(), "processor");
+    let memory = host.memory_bytes.map_or_else(String::new, |bytes| format!(", {}", crate::numbers::bytes(bytes)));
+    format!("{} ({processors}{memory})", host.cpu_model.as_deref().unwrap_or(&host.architecture))
+}
+
+/// What ran on what.
+fn headline(metadata: &RunMetadata, model: &str, machine: &str) -> String {
+    let speed =
+        metadata.generation.as_ref().map_or_else(String::new, |generation| format!(": {}", speed_line(generation)));
+    format!("{model}, run by {} on {machine}{speed}.", metadata.engine)
+}
+
+fn memory_parts(metadata: &RunMetadata) -> Vec<MemoryPart> {
+    let steady = metadata.memory.as_ref().and_then(|memory| memory.steady.as_ref());
+    let parts = steady.into_iter().flat_map(|steady| &steady.parts);
+    let part = |part: &dwell_analysis::memory::SplitPart| MemoryPart {
+        name: part.part.name(),
+        title: part.part.name().replace('_', " "),
+        bytes: part.bytes,
+        source: part.basis.name(),
+    };
+    parts.map(part).collect()
+}
+
+fn kv_per_token(metadata: &RunMetadata) -> Option<KvPerToken> {
+    let kv = metadata.memory.as_ref()?.kv;
+    let is_known = kv.measured_bytes_per_token.is_some() || kv.theory_bytes_per_token.is_some();
+    is_known.then_some(KvPerToken {
+        measured_bytes: kv.measured_bytes_per_token,
+        theoretical_bytes: kv.theory_bytes_per_token,
+    })
+}
+
+fn thresholds(metadata: &RunMetadata, at_tokens_per_s: Option<f64>) -> Thresholds {
+    let thresholds = options_of(metadata).thresholds;
+    Thresholds {
+        high_retention_s: thresholds.high_retention_s,
+        medium_retention_s: thresholds.medium_retention_s,
+        high_write_once: thresholds.high_write_once,
+        medium_write_once: thresholds.medium_write_once,
+        at_tokens_per_s,
+    }
+}
+
+/// All columns of `metrics.csv`, in its order.
+fn metrics_table(lines: &[MetricsLine]) -> MetricsTable {
+    let columns: Vec<MetricColumn> = type_columns()
+        .into_iter()
+        .map(|(_, column)| MetricColumn { name: column.name, unit: column.unit.symbol(), meaning: column.meaning })
+        .collect();
+    let row = |line: &MetricsLine| -> Vec<Json> {
+        let field = |column: &MetricColumn| match column.name {
+            "region_type" => Json::from(line.region_type.as_str()),
+            name => line.values.get(name).map_or(Json::Null, json_of),
+        };
+        columns.iter().map(field).collect()
+    };
+    let rows = lines.iter().map(row).collect();
+    MetricsTable { columns, rows }
+}
+
+fn json_of(value: &Value) -> Json {
+    match value {
+        Value::Integer(value) => (*value).into(),
+        Value::Number(value) => (*value).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Flag(value) => (*value).into(),
+    }
+}

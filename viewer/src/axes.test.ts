@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { byteTicks, linear, logarithmic, powerTicks, timeTicks } from "./axes.ts";
+import { duration } from "./format.ts";
+
+const labels = (ticks: { label: string }[]): string[] => ticks.map(({ label }) => label.replaceAll("\u202f", " "));
+
+test("scales end at the edges of the plot", () => {
+  const scale = linear([0, 10], [100, 200]);
+  assert.deepEqual([scale(-5), scale(5), scale(50)], [100, 150, 200]);
+  const log = logarithmic([1, 100], [0, 10]);
+  assert.deepEqual([log(0), log(10), log(1000)], [0, 5, 10]);
+});
+
+test("ticks of time share a unit and have enough decimals to differ", () => {
+  assert.deepEqual(labels(timeTicks(0, 4, 4)), ["0 s", "1 s", "2 s", "3 s", "4 s"]);
+  assert.deepEqual(labels(timeTicks(3.0012, 3.0016, 2)), ["3.0012 s", "3.0014 s", "3.0016 s"]);
+  assert.deepEqual(labels(timeTicks(0, 0.004, 2)), ["0 ms", "2 ms", "4 ms"]);
+});
+
+test("ticks of bytes are round in their unit", () => {
+  const ticks = byteTicks(100 * 1024 * 1024, 2);
+  assert.deepEqual(labels(ticks), ["0 MiB", "50 MiB", "100 MiB"]);
+  assert.equal(ticks[1].value, 50 * 1024 * 1024);
+});
+
+test("powers are thinned until they fit", () => {
+  assert.deepEqual(labels(powerTicks([1e-6, 10], 10, 4, duration)).length, 4);
+  assert.deepEqual(
+    powerTicks([2, 8], 2, 9, String).map(({ value }) => value),
+    [2, 4, 8],
+  );
+});

@@ -1,0 +1,144 @@
+/** Numbers with units, three significant digits, a narrow space that does not break before the unit. */
+
+const SPACE = "\u202f";
+const DASH = "–";
+
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Units of time from the shortest, each in seconds. */
+const TIME_UNITS: readonly (readonly [string, number])[] = [
+  ["ns", 1e-9],
+  ["µs", 1e-6],
+  ["ms", 1e-3],
+  ["s", 1],
+  ["min", 60],
+  ["h", 3600],
+];
+
+export function withUnit(number: string, unit: string): string {
+  return unit === "" ? number : number + SPACE + unit;
+}
+
+/** Three significant digits, thousands separated, no exponent for sizes that a reader meets. */
+export function significant(value: number): string {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e15)) {
+    return value.toExponential(2);
+  }
+  // Of the rounded number: 9.999 is written as 10.0.
+  const rounded = Number(size.toPrecision(3));
+  const decimals = rounded === 0 || rounded >= 100 ? 0 : 2 - Math.floor(Math.log10(rounded));
+  return fixed(value, Math.max(0, decimals));
+}
+
+/** So many decimals, thousands separated, with a true minus sign. */
+export function fixed(value: number, decimals: number): string {
+  const text = Math.abs(value).toLocaleString("en-GB", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return (value < 0 && Number(text.replaceAll(",", "")) !== 0 ? "−" : "") + text;
+}
+
+/** A whole number, all digits. */
+export function count(value: number | null): string {
+  return value === null ? DASH : fixed(value, 0);
+}
+
+/** The power of 1024 that a size is written in. */
+export function byteUnit(bytes: number): { name: string; bytes: number } {
+  let power = 0;
+  // 1023.5 KiB would be rounded to 1,024 KiB.
+  while (power < BYTE_UNITS.length - 1 && Math.abs(bytes) >= 1023.5 * 1024 ** power) {
+    power += 1;
+  }
+  return { name: BYTE_UNITS[power], bytes: 1024 ** power };
+}
+
+export function bytes(value: number | null): string {
+  if (value === null) {
+    return DASH;
+  }
+  const unit = byteUnit(value);
+  const number = unit.bytes === 1 && Number.isInteger(value) ? fixed(value, 0) : significant(value / unit.bytes);
+  return withUnit(number, unit.name);
+}
+
+export function bytesPerSecond(value: number | null): string {
+  return value === null ? DASH : bytes(value) + "/s";
+}
+
+/** The unit that a duration is written in: seconds up to two minutes. */
+export function timeUnit(seconds: number): { name: string; seconds: number } {
+  const size = Math.abs(seconds);
+  const fits = TIME_UNITS.filter(([, length]) => size >= (length > 1 ? 2 : 0.9995) * length);
+  const [name, length] = seconds === 0 ? TIME_UNITS[3] : (fits.at(-1) ?? TIME_UNITS[0]);
+  return { name, seconds: length };
+}
+
+export function duration(seconds: number | null): string {
+  if (seconds === null) {
+    return DASH;
+  }
+  const unit = timeUnit(seconds);
+  return withUnit(significant(seconds / unit.seconds), unit.name);
+}
+
+/** A moment with as many decimals as tell a thousand of them apart in a span. */
+export function moment(at_s: number, span_s: number): string {
+  const unit = timeUnit(Math.max(Math.abs(at_s), span_s));
+  const decimals = Math.ceil(-Math.log10(span_s / unit.seconds / 1000) - 1e-9);
+  return withUnit(fixed(at_s / unit.seconds, Math.min(9, Math.max(0, decimals))), unit.name);
+}
+
+/** A share of one, as a percentage. A share that is not quite nothing or everything is not rounded to it. */
+export function percent(share: number | null): string {
+  if (share === null) {
+    return DASH;
+  }
+  if (share > 0 && share < 0.0005) {
+    return withUnit("< 0.1", "%");
+  }
+  if (share < 1 && share > 0.9995) {
+    return withUnit("> 99.9", "%");
+  }
+  const value = share * 100;
+  return withUnit(Number.isInteger(value) ? fixed(value, 0) : fixed(value, 1), "%");
+}
+
+/** Without zeros after the point: for round numbers on axes and in sentences. */
+export function brief(text: string): string {
+  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
+
+/** A ratio such as reads per write. */
+export function ratio(value: number | null): string {
+  return value === null ? DASH : significant(value);
+}
+
+/** Units of dwell that are written in several sizes. */
+export const SCALED_UNITS: readonly string[] = ["bytes", "bytes/s", "s", "ns"];
+
+/** A number in the unit that dwell names, scaled where the unit is one that readers know in several sizes. */
+export function inUnit(value: number | null, unit: string): string {
+  if (value === null) {
+    return DASH;
+  }
+  switch (unit) {
+    case "bytes":
+      return bytes(value);
+    case "bytes/s":
+      return bytesPerSecond(value);
+    case "s":
+      return duration(value);
+    case "ns":
+      return duration(value * 1e-9);
+    case "percent":
+    case "%":
+      return withUnit(significant(value), "%");
+    default:
+      return withUnit(Number.isInteger(value) ? count(value) : significant(value), unit);
+  }
+}
+
+/** `1 byte`, `2 bytes`: for sentences. */
+export function counted(value: number, singular: string, plural = singular + "s"): string {
+  return `${count(value)} ${value === 1 ? singular : plural}`;
+}

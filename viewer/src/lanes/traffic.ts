@@ -1,0 +1,61 @@
+/** Bandwidth by region type: bytes of each bin by its length. */
+
+import { binBegin, binGroups, binsOf, sumOf, type BinRange, type Bins } from "../bins.ts";
+import { byRegionType, regionColour } from "../colours.ts";
+import { SIDES } from "../mirrored.ts";
+import type { RunPage, TrafficSeries } from "../page.ts";
+import { regionTitle } from "../region_titles.ts";
+import type { Span } from "../time_window.ts";
+import type { Lane, LaneSeries } from "./lane.ts";
+
+export const READ = "read";
+const WRITTEN = "written";
+
+export function trafficLane(run: RunPage, window: Span, mostBars: number): Lane {
+  const { traffic } = run.overview;
+  const bins = binsOf(traffic, run.timeline.begin_ns);
+  const groups = binGroups(bins, window, mostBars);
+  const ordered = [...traffic.series].sort(byRegionType);
+  const side = (direction: typeof READ | typeof WRITTEN): LaneSeries[] =>
+    ordered
+      .map((series) => bandwidth(run, series, direction, bins, groups))
+      .filter(({ value }) => value.some((rate) => rate !== 0));
+  const read = side(READ);
+  const written = side(WRITTEN);
+  const most = greatestSum(read);
+  return {
+    name: "traffic",
+    title: `Memory traffic: ${SIDES}`,
+    kind: "mirrored",
+    unit: "bytes/s",
+    height: 190,
+    most,
+    most_down: greatestSum(written),
+    series: [...read, ...written],
+  };
+}
+
+function bandwidth(
+  run: RunPage,
+  series: TrafficSeries,
+  direction: "read" | "written",
+  bins: Bins,
+  groups: BinRange[],
+): LaneSeries {
+  const bytes = direction === READ ? series.read_bytes : series.written_bytes;
+  return {
+    name: `${direction} ${series.region_type}`,
+    title: `${regionTitle(run, series.region_type)} ${direction}`,
+    colour: regionColour(series.region_type),
+    dash: "none",
+    begin_s: groups.map(({ from }) => binBegin(bins, from)),
+    end_s: groups.map(({ to }) => binBegin(bins, to)),
+    value: groups.map((group) => sumOf(bytes, group) / ((group.to - group.from) * bins.length_s)),
+  };
+}
+
+/** Height of the highest stack. */
+function greatestSum(stack: LaneSeries[]): number {
+  const sums = (stack[0]?.value ?? []).map((_, place) => stack.reduce((sum, { value }) => sum + Number(value[place]), 0));
+  return sums.reduce((most, sum) => Math.max(most, sum), 0);
+}

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+
+const SOURCES = join(fileURLToPath(new URL(".", import.meta.url)), "../src");
+
+/** Ways to make markup or code of text, or to break the content security policy. */
+const FORBIDDEN = [
+  /innerHTML/,
+  /outerHTML/,
+  /insertAdjacentHTML/,
+  /document\.write/,
+  /DOMParser/,
+  /\beval\(/,
+  /new Function/,
+  /setAttribute\("style"/,
+  /\bfetch\(/,
+  /XMLHttpRequest/,
+  /\bimport\(/,
+];
+
+test("no source parses markup, runs text, or uses the network", () => {
+  for (const name of readdirSync(SOURCES, { recursive: true }) as string[]) {
+    if (name.endsWith(".ts") && !name.endsWith(".test.ts")) {
+      const source = readFileSync(join(SOURCES, name), "utf8");
+      FORBIDDEN.forEach((pattern) => assert.doesNotMatch(source, pattern, name));
+    }
+  }
+});

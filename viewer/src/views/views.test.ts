@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { experimentPage, REALISTIC, runPage } from "../../test/sample.ts";
+import { xValues } from "./experiment.ts";
+import { kvGrid } from "./kv.ts";
+import { layersScene } from "./layers.ts";
+import { memoryScene } from "./memory.ts";
+import { retentionScene } from "./retention.ts";
+import { survivalScene } from "./survival.ts";
+import { trustWords } from "./trust.ts";
+
+const run = runPage();
+
+test("layers and what lies outside of them add up to the run", () => {
+  const { layers, outside } = layersScene(run.overview.places, null);
+  const parts = [...layers.flatMap((bar) => bar.parts), ...outside];
+  const expected = run.regions.reduce((sum, region) => sum + region.read_bytes, 0);
+  assert.deepEqual(
+    layers.map(({ layer }) => layer),
+    [0, 1],
+  );
+  assert.equal(
+    parts.reduce((sum, part) => sum + part.read_bytes, 0),
+    expected,
+  );
+});
+
+test("memory of no layer is drawn where there is no other", () => {
+  const { layers, outside } = layersScene(run.overview.places, "work_buffer");
+  assert.deepEqual([layers.length, layers[0].layer, outside.length], [1, null, 0]);
+});
+
+test("the grid of all layers is the sum of the layers", () => {
+  const map = run.overview.kv;
+  assert.ok(map);
+  const all = kvGrid(map, map.layers);
+  const [first, second] = map.layers.map((layer) => kvGrid(map, [layer]));
+  all.resident_bytes.forEach((bytes, cell) => assert.equal(bytes, first.resident_bytes[cell] + second.resident_bytes[cell]));
+});
+
+test("parts of memory follow each other, negative ones too", () => {
+  const { steps, sum_bytes } = memoryScene(run.memory_parts);
+  steps.slice(1).forEach((step, at) => assert.equal(step.from_bytes, steps[at].to_bytes));
+  assert.equal(
+    sum_bytes,
+    run.memory_parts.reduce((sum, part) => sum + part.bytes, 0),
+  );
+});
+
+test("survival says which share had not ended, and all panels share an axis", () => {
+  const scene = survivalScene([run, runPage(REALISTIC)], "retention");
+  const weight = scene.panels[0].curves.find(({ region_type }) => region_type === "weight");
+  assert.equal(weight?.open_share, 1);
+  const times = scene.panels.flatMap(({ curves }) => curves.flatMap(({ at_s }) => at_s));
+  assert.ok(scene.domain_s[0] < Math.min(...times) && scene.domain_s[1] > Math.max(...times));
+});
+
+test("retention is drawn at the speed of the classes where steps are known", () => {
+  const { columns, rows } = run.metrics;
+  const column = (name: string) => ({ name, unit: "s", meaning: "" });
+  const metrics = {
+    columns: [...columns, column("needed_p99_s"), column("needed_p99_low_s")],
+    rows: rows.map((row) => [...row, null, 10]),
+  };
+  const scene = retentionScene({ ...run, metrics });
+  assert.equal(scene.at_tokens_per_s, 20);
+  assert.equal(scene.rows[0].p99_low_s, 10);
+  assert.equal(retentionScene(run).at_tokens_per_s, null);
+});
+
+test("numbers of an axis ascend, names stay in their order", () => {
+  const [plot] = experimentPage().experiment?.plots ?? [];
+  assert.deepEqual(
+    xValues({ ...plot, lines: [{ title: "", points: [...plot.lines[0].points].reverse() }] }),
+    [256, 512, 1024, 2048, 4096],
+  );
+});
+
+test("trust is counted in words", () => {
+  assert.equal(trustWords(run.trust), "1 problem, 1 note, 3 good");
+});
