@@ -59,6 +59,9 @@ if [ "$purpose" = test ]; then
     has valgrind || need valgrind
     has pkg-config || need pkg-config
     has_python_module ensurepip || need python3-venv
+    has node || need nodejs
+    has npm || need npm
+    has chromium || need chromium
 fi
 
 as_root() {
@@ -166,6 +169,10 @@ make_venv venv-peer tests/peer/requirements.txt 'mrm-trace, the program that dwe
     fail "could not install the packages of tests/peer/requirements.txt"
 make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, about 6 GB with the GPU libraries they bring,' ||
     say "goes on without PyTorch; the tests of the Python package will be skipped"
+
+# What rebuilds the viewer of reports and opens them in a browser.
+"$root/scripts/fetch-viewer-tools.sh" ||
+    say "goes on without the viewer's tools; the tests that open reports in a browser will be skipped"
 
 # Debian's unstable release may be without the package for a while. Tests that need it then skip.
 "$root/scripts/fetch-llama-tools.sh" "$cache/llama-tools" ||

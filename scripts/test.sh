@@ -14,6 +14,8 @@ logs=${CARGO_TARGET_DIR:-target}/test-logs
 mkdir -p "$logs" || exit 2
 logs=$(cd "$logs" && pwd)
 export DWELL_SKIP_LOG=$logs/skipped.txt
+# Pictures of the pages that tests open in a browser.
+export DWELL_SCREENSHOTS=$logs/screenshots
 : >"$DWELL_SKIP_LOG"
 
 # The preload library and the bench are no test's dependency, so `cargo test` would not build them. With all targets, the

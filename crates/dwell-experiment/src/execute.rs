@@ -8,7 +8,7 @@ use dwell_analysis::validity::ValidityClass;
 use dwell_build::{BuildSetup, NoListener, ensure_unattended, failed_row, recover_run};
 use dwell_config::{PlannedKind, PlannedRun};
 use dwell_events::Hint;
-use dwell_report::{Exclusion, RUN_VIEWS, exclusion_of, exclusions_text};
+use dwell_report::{Exclusion, RUN_FIGURE_VIEWS, exclusion_of, exclusions_text};
 
 use dwell_metadata::UntracedRun;
 use dwell_store::{ResultsManifest, RunDir};
@@ -236,7 +236,7 @@ impl Execution<'_> {
 
     /// Makes the tables of a run that was recorded to its end.
     fn finish(&self, path: &Path, run_id: &str) -> Result<RunEnd, ExperimentError> {
-        match recover_run(path, &BuildSetup::drawing(&RUN_VIEWS), &mut NoListener) {
+        match recover_run(path, &BuildSetup::drawing(&RUN_FIGURE_VIEWS), &mut NoListener) {
             Ok(built) => Ok(end_of(built.is_partial, built.metadata.validity_class())),
             Err(error) if error.is_full_disk() => Err(self.full_disk(run_id, error.to_string(), error.hints())),
             Err(error) => Ok(RunEnd::Failed { message: error.to_string(), hints: error.hints() }),

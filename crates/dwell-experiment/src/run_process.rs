@@ -19,7 +19,7 @@ use dwell_build::{BuildError, BuildSetup, build_run};
 use dwell_events::Hint;
 use dwell_metadata::RunRequest;
 use dwell_record::RecordError;
-use dwell_report::RUN_VIEWS;
+use dwell_report::RUN_FIGURE_VIEWS;
 use dwell_store::{RunDir, StoreError};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
@@ -125,8 +125,12 @@ impl RunTask {
             let text = answer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
             Ok::<_, io::Error>((sent, status, text))
         })?;
-        // A process that died before it had read everything is told by its end.
-        Ok(serde_json::from_str(&text).unwrap_or_else(|_| TaskEnd::Failed(died(status, sent.err()))))
+        Ok(serde_json::from_str(&text).unwrap_or_else(|_| match interrupted.load(Ordering::Relaxed) {
+            // The signal came before the process was ready for it.
+            true => TaskEnd::Interrupted,
+            // A process that died before it had read everything is told by its end.
+            false => TaskEnd::Failed(died(status, sent.err())),
+        }))
     }
 
     fn send(&self, child: &mut Child) -> io::Result<()> {
@@ -159,7 +163,7 @@ impl RunTask {
         if let Some(message) = facts.worker_failure {
             return Ok(TaskEnd::Failed(FailedTask { message, hints: Vec::new(), is_full_disk: false }));
         }
-        let built = build_run(&run, &BuildSetup::drawing(&RUN_VIEWS), &mut dwell_build::NoListener)?;
+        let built = build_run(&run, &BuildSetup::drawing(&RUN_FIGURE_VIEWS), &mut dwell_build::NoListener)?;
         Ok(TaskEnd::Built { is_partial: built.is_partial, validity: built.metadata.validity_class() })
     }
 }

@@ -205,7 +205,14 @@ fn region_group(region_type: &str, lines: &[&MetricsLine], columns: &[String]) -
     let is_chosen = |column: &str| columns.is_empty() || columns.iter().any(|chosen| chosen == column);
     let names: BTreeSet<&String> =
         lines.iter().flat_map(|line| line.values.keys()).filter(|column| is_chosen(column)).collect();
-    let numbers = |column: &str| lines.iter().filter_map(|line| line.number(column)).collect::<Vec<_>>();
+    let numbers = |column: &str| -> Vec<f64> {
+        let is_bound_only = |line: &&MetricsLine| line.number(column).is_none() && has_lower_bound(line, column);
+        // The mean of the runs in which a quantile was reached would be that of the short lives.
+        if lines.iter().any(is_bound_only) {
+            return Vec::new();
+        }
+        lines.iter().filter_map(|line| line.number(column)).collect()
+    };
     let mut suitability = BTreeMap::new();
     if is_chosen(SUITABILITY) {
         for class in lines.iter().filter_map(|line| line.name(SUITABILITY)) {
@@ -220,6 +227,25 @@ fn region_group(region_type: &str, lines: &[&MetricsLine], columns: &[String]) -
             .collect(),
         suitability,
     }
+}
+
+fn has_lower_bound(line: &MetricsLine, column: &str) -> bool {
+    lower_bound_of(column).is_some_and(|bound| line.number(bound).is_some())
+}
+
+/// The column with the lower bound of a quantile, which is all that is known where runs ended before it was reached.
+pub(crate) fn lower_bound_of(column: &str) -> Option<&'static str> {
+    const BOUNDS: [(&str, &str); 8] = [
+        ("retention_p50_s", "retention_p50_low_s"),
+        ("retention_p99_s", "retention_p99_low_s"),
+        ("retention_p50_steps", "retention_p50_low_steps"),
+        ("retention_p99_steps", "retention_p99_low_steps"),
+        ("residency_p50_s", "residency_p50_low_s"),
+        ("residency_p99_s", "residency_p99_low_s"),
+        ("needed_p50_s", "needed_p50_low_s"),
+        ("needed_p99_s", "needed_p99_low_s"),
+    ];
+    BOUNDS.iter().find(|(of, _)| *of == column).map(|(_, bound)| *bound)
 }
 
 /// A figure of a run as a whole.

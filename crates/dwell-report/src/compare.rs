@@ -229,8 +229,9 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     let context_lines = context_lines(&groups);
     let kind = common_kind(groups.values().flatten().copied());
     let groups: Vec<CompareGroup> = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
-    let notes = work_notes(&groups);
-    Ok(Comparison { groups, context_lines, warnings, notes, excluded })
+    let mut comparison = Comparison { groups, context_lines, warnings, notes: Vec::new(), excluded };
+    comparison.notes = work_notes(&comparison.groups, &|group| comparison.label_of(group));
+    Ok(comparison)
 }
 
 fn refuse_without_figures(exclusion: &Exclusion, run: &RunResults) -> Result<(), ReportError> {

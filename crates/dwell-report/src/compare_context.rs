@@ -59,7 +59,11 @@ fn line((engine, model_id, kv_type): Family<'_>, runs: &[(u64, &MemoryReport)]) 
     let has_own = runs.iter().all(|(_, memory)| memory.steady_own_bytes.is_some());
     let has_pss = runs.iter().all(|(_, memory)| memory.has_totals_of(MemoryKind::Pss));
     let kind = if has_pss { MemoryKind::Pss } else { MemoryKind::Rss };
-    let is_without_compute = runs.iter().all(|(_, memory)| memory.steady_part(MemoryPart::Compute).is_some());
+    // Of reported buffers that are partly not resident, nobody knows how much is in the memory that was measured.
+    let is_resident =
+        |memory: &MemoryReport| memory.steady_part(MemoryPart::NotResident).is_none_or(|bytes| bytes == 0);
+    let has_compute = |memory: &MemoryReport| memory.steady_part(MemoryPart::Compute).is_some();
+    let is_without_compute = runs.iter().all(|(_, memory)| has_compute(memory) && is_resident(memory));
     let bytes = |memory: &MemoryReport| {
         let total = if has_own { memory.steady_own_bytes? } else { memory.steady_total(kind)? };
         let compute = memory.steady_part(MemoryPart::Compute).filter(|_| is_without_compute).unwrap_or(0);

@@ -33,8 +33,8 @@ impl Figure {
         match self.name {
             "peak_bytes" => Some(memory(run)?.peak_total(kind)? as f64),
             "steady_bytes" => Some(memory(run)?.steady_total(kind)? as f64),
-            // What is left of another total is another rest.
-            "steady_unaccounted_bytes" | "steady_not_resident_bytes" => {
+            // What is left of another total is another rest, and of shared pages another share is resident.
+            "steady_unaccounted_bytes" | "steady_not_resident_bytes" | "steady_weights_bytes" => {
                 (self.of)(run).filter(|_| is_same_kind() == Some(true))
             }
             _ => (self.of)(run),

@@ -24,14 +24,15 @@ const WORK: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// A note for every context length at which configurations differ in the tokens that they processed.
-pub(crate) fn work_notes(groups: &[CompareGroup]) -> Vec<String> {
+/// A note for every context length at which configurations differ in the tokens that they processed. `label` names a
+/// configuration.
+pub(crate) fn work_notes(groups: &[CompareGroup], label: &dyn Fn(&CompareGroup) -> String) -> Vec<String> {
     let mut by_context: BTreeMap<Option<u64>, Vec<&CompareGroup>> = BTreeMap::new();
     groups.iter().for_each(|group| by_context.entry(group.key.context_length).or_default().push(group));
     let notes = by_context.iter().flat_map(|(context_length, groups)| {
         WORK.iter().filter_map(|&(figure, name, effect)| {
             let place = context_length.map_or_else(String::new, |length| format!(" at context {length}"));
-            let lengths = differing(groups, figure)?;
+            let lengths = differing(groups, figure, label)?;
             Some(format!("{name} differ in length{place}: {lengths}; {effect}"))
         })
     });
@@ -39,8 +40,8 @@ pub(crate) fn work_notes(groups: &[CompareGroup]) -> Vec<String> {
 }
 
 /// The numbers of tokens, if they are not all the same.
-fn differing(groups: &[&CompareGroup], figure: &str) -> Option<String> {
-    let tokens = |group: &&CompareGroup| Some((group.key.engine.clone(), group.figures.get(figure)?.median as u64));
+fn differing(groups: &[&CompareGroup], figure: &str, label: &dyn Fn(&CompareGroup) -> String) -> Option<String> {
+    let tokens = |group: &&CompareGroup| Some((label(group), group.figures.get(figure)?.median as u64));
     let known: Vec<(String, u64)> = groups.iter().filter_map(tokens).collect();
     let distinct: BTreeSet<u64> = known.iter().map(|(_, tokens)| *tokens).collect();
     let (least, most) = (distinct.first()?, distinct.last()?);

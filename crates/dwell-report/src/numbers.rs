@@ -50,7 +50,9 @@ pub fn three_digits(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
+        value if value >= 0.1 || value == 0.0 => format!("{value:.2}"),
+        value if value >= 0.001 => format!("{value:.places$}", places = (2.0 - value.log10().floor()) as usize),
+        value => format!("{value:.2e}"),
     }
 }
 

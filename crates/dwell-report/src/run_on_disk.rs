@@ -1,5 +1,7 @@
 //! The summary of a run that is on disk.
 
+use std::path::Path;
+
 use arrow_array::RecordBatch;
 use arrow_array::types::UInt64Type;
 use dwell_analysis::Options;
@@ -22,14 +24,15 @@ impl RunSummary {
             return Err(MetricsError::NotFinished { run: run.path().to_owned() }.into());
         }
         let options = results.metadata.build.as_ref().map_or_else(Options::default, |build| build.analysis);
-        let metrics = analyse_run(run, options)?;
-        Ok(Self::new(run.path(), &results.metadata, &metrics, losses(run)?))
+        let mut metrics = analyse_run(run, options)?;
+        metrics.heed(results.metadata.quality.as_ref(), results.metadata.validity.as_ref());
+        Ok(Self::new(run.path(), &results.metadata, &metrics, losses(run.path())?))
     }
 }
 
 /// What was not seen; runs of other programs have no such table.
-fn losses(run: &RunDir) -> Result<Vec<LossSummary>, ReportError> {
-    let table = match open_table_subset(run.path(), Table::Loss, &LOSS_COLUMNS) {
+pub(crate) fn losses(run: &Path) -> Result<Vec<LossSummary>, ReportError> {
+    let table = match open_table_subset(run, Table::Loss, &LOSS_COLUMNS) {
         Err(StoreError::File(FileError::NotFound { .. })) => return Ok(Vec::new()),
         opened => opened?,
     };

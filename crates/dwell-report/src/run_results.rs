@@ -111,7 +111,7 @@ pub(crate) fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportE
 }
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
-fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
+pub(crate) fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
     match read_text_at_most(path, TEXT_MAX_BYTES) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),

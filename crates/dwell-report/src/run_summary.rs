@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
-use dwell_analysis::{Definitions, MetricsReport, NotRatedReason};
+use dwell_analysis::{Definitions, MetricsReport, NotRatedReason, SuitabilityThresholds};
 use dwell_events::Severity;
 use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
@@ -14,6 +14,7 @@ use dwell_events::server::ServerDescription;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
 use serde::Serialize;
 
+use crate::page::RunReport;
 use crate::text::model_title_of;
 
 /// What a run says, in short.
@@ -65,6 +66,8 @@ pub struct RunSummary {
     pub failure: Option<String>,
     /// What to do about the failure.
     pub failure_hints: Vec<String>,
+    /// The page that shows the run, if it has one.
+    pub report: Option<PathBuf>,
 }
 
 /// One kind of loss.
@@ -95,9 +98,8 @@ pub struct RegionsSummary {
     pub definitions: &'static str,
     /// Tokens per second of one sequence that suitability holds at; none if seconds are those of the recording.
     pub rated_at_tokens_per_s: Option<f64>,
-    /// How long a life has to be seen for every class to be decided.
-    #[serde(skip)]
-    pub decisive_s: f64,
+    /// From which figures on a class is given.
+    pub thresholds: SuitabilityThresholds,
     /// What was decoded; none if the engine did not tell.
     #[serde(skip)]
     pub decoding: Option<Decoding>,
@@ -133,7 +135,7 @@ impl RegionsSummary {
             time_resolution_s: first.and_then(|row| row.time_resolution_s).unwrap_or(0.0),
             definitions: metrics.definitions.name(),
             rated_at_tokens_per_s: first.and_then(|row| row.suitability.tokens_per_s),
-            decisive_s: metrics.thresholds.high_retention_s.max(metrics.thresholds.medium_retention_s),
+            thresholds: metrics.thresholds,
             decoding: generation.and_then(Decoding::of),
             regions: RegionSummary::all(metrics),
         }
@@ -149,9 +151,15 @@ impl RegionsSummary {
         self.definitions == Definitions::Dwell.name()
     }
 
-    /// The steps that take so long at the pace of the classes that every class is decided.
+    /// How long a life has to be seen for every class to be decided.
+    pub(crate) fn decisive_s(&self) -> f64 {
+        self.thresholds.high_retention_s.max(self.thresholds.medium_retention_s)
+    }
+
+    /// The steps that take so long at the pace of the classes that every class is decided: one more, in which what is to last
+    /// so long is stored.
     pub(crate) fn decisive_steps(&self) -> Option<u64> {
-        self.rated_at_tokens_per_s.map(|tokens_per_s| (self.decisive_s * tokens_per_s).ceil() as u64)
+        self.rated_at_tokens_per_s.map(|tokens_per_s| (self.decisive_s() * tokens_per_s).ceil() as u64 + 1)
     }
 }
 
@@ -180,6 +188,10 @@ pub struct RegionSummary {
     pub retention_p99_s: Option<f64>,
     /// It is at least this.
     pub retention_p99_low_s: Option<f64>,
+    /// How long all but a hundredth is needed at the speed that the class holds at; none if the run ended before.
+    pub needed_p99_s: Option<f64>,
+    /// It is at least this.
+    pub needed_p99_low_s: Option<f64>,
     /// The same in steps.
     pub retention_p99_steps: Option<f64>,
     /// It is at least this.
@@ -231,6 +243,7 @@ impl RunSummary {
             observer_peak_rss_bytes: observer_peak_rss_bytes(metadata),
             failure: metadata.failure.clone(),
             failure_hints: metadata.failure_hints.clone(),
+            report: Some(run_dir.join(RunReport::FILE_NAME)).filter(|report| report.is_file()),
         }
     }
 }
@@ -268,6 +281,8 @@ impl RegionSummary {
             retention_p50_low_s: row.retention.p50_low_s,
             retention_p99_s: row.retention.p99_s,
             retention_p99_low_s: row.retention.p99_low_s,
+            needed_p99_s: row.suitability.needed_p99_s,
+            needed_p99_low_s: row.suitability.needed_p99_low_s,
             retention_p99_steps: row.retention.p99_steps,
             retention_p99_low_steps: row.retention.p99_low_steps,
             residency_p50_s: row.retention.residency_p50_s,

@@ -10,11 +10,11 @@ use dwell_report::{EXPORTERS, Exporter};
 pub(crate) struct ExportArgs {
     /// Run directory, results directory, or the folder of a model in one.
     pub(crate) path: PathBuf,
-    /// Where the dataset is to be published.
-    #[arg(long, value_parser = exporter())]
-    pub(crate) format: &'static dyn Exporter,
-    /// Folder to make; it must not exist yet.
-    #[arg(short, long, value_name = "DIR")]
+    /// Where the dataset is to be published; or perfetto, for one run as a trace that the Perfetto UI opens.
+    #[arg(long, value_parser = format())]
+    pub(crate) format: ExportFormat,
+    /// Folder to make, or file to write for perfetto; it must not exist yet.
+    #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
     /// SPDX name or expression of the licence of the data, such as CC-BY-4.0. Default: that of the experiments.
     #[arg(long, visible_alias = "license", value_name = "SPDX")]
@@ -33,8 +33,26 @@ pub(crate) struct ExportArgs {
     pub(crate) json: bool,
 }
 
-fn exporter() -> impl TypedValueParser<Value = &'static dyn Exporter> {
-    let values = EXPORTERS.map(|exporter| PossibleValue::new(exporter.name()).help(exporter.title()));
-    let named = |name: String| EXPORTERS.into_iter().find(|exporter| exporter.name() == name).ok_or("it is not known");
+/// What is made.
+#[derive(Clone, Copy)]
+pub(crate) enum ExportFormat {
+    /// A folder that is ready to be published.
+    Dataset(&'static dyn Exporter),
+    /// One run as a trace of Perfetto.
+    Perfetto,
+}
+
+const PERFETTO: &str = "perfetto";
+
+fn format() -> impl TypedValueParser<Value = ExportFormat> {
+    let datasets = EXPORTERS.map(|exporter| PossibleValue::new(exporter.name()).help(exporter.title()));
+    let values = datasets.into_iter().chain([PossibleValue::new(PERFETTO).help("One run, for the Perfetto UI")]);
+    let named = |name: String| match name.as_str() {
+        PERFETTO => Ok(ExportFormat::Perfetto),
+        name => {
+            let exporter = EXPORTERS.into_iter().find(|exporter| exporter.name() == name);
+            exporter.map(ExportFormat::Dataset).ok_or("it is not known")
+        }
+    };
     PossibleValuesParser::new(values).try_map(named)
 }

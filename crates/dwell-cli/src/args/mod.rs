@@ -13,6 +13,7 @@ mod list;
 mod manual;
 mod model;
 mod relabel;
+mod report;
 mod results;
 mod run;
 mod server;
@@ -28,13 +29,14 @@ pub(crate) use capture::CaptureArgs;
 pub(crate) use compare::CompareArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
-pub(crate) use export::ExportArgs;
+pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use generation::GenerationArgs;
 pub(crate) use import::ImportCommand;
 pub(crate) use list::{LsArgs, ShowArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
+pub(crate) use report::ReportArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
 pub(crate) use run::{MetricsArgs, RunArgs};
 pub(crate) use server::ServerArgs;
@@ -87,7 +89,7 @@ Examples:
     propagate_version = true
 )]
 pub(crate) struct Cli {
-    /// Print errors and the result alone: no progress, notes or hints.
+    /// Print errors with their hints and the result alone: no progress and no remarks.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: bool,
     /// Say what is done and how long each step takes.
@@ -132,6 +134,8 @@ pub(crate) enum Command {
     Analyse(AnalyseArgs),
     /// Put runs side by side: memory, growth per token, speed and times, against theory.
     Compare(CompareArgs),
+    /// Write a page that shows a run, a comparison of runs or an experiment: one file that needs no network.
+    Report(ReportArgs),
     /// Make a folder of runs that is ready to be published: tables, data dictionary, card, checksums, licence.
     Export(ExportArgs),
     /// Check every file of a run, or of all runs in a folder, against their manifests.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use dwell_metrics::analyse_run;
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
-use dwell_store::{RunDir, TreeKind, tree_kind};
+use dwell_store::{RunDir, TreeKind};
 
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
@@ -14,7 +14,7 @@ use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
-    match tree_kind(&args.path).map_err(hinted)? {
+    match super::kind_at(&args.path)? {
         TreeKind::Run => one_run(args),
         TreeKind::Tree => analyse_tree::run(args),
     }

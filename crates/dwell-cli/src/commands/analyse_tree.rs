@@ -84,7 +84,7 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
     Ok(())
 }
 
-fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
+pub(super) fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
     Failure::new(format!("aggregating runs found none that counts ({}): {path:?}", aggregate.exclusions_text()))
         .hint("take excluded runs in with `--include`, for one `--include warmup,contaminated`")
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
-use dwell_store::{TreeKind, tree_kind};
+use dwell_store::TreeKind;
 
 use super::analyse_tree::read_runs;
+use super::kind_at;
 use crate::args::CompareArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::OutputFolder;
@@ -43,11 +44,11 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The runs at all paths, each once, and whether some below a folder could not be read.
-fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSource>, bool)> {
+pub(super) fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSource>, bool)> {
     let (mut sources, mut has_unreadable) = (Vec::new(), false);
     let mut seen = BTreeSet::new();
     for path in paths {
-        let is_named = tree_kind(path).map_err(hinted)? == TreeKind::Run;
+        let is_named = kind_at(path)? == TreeKind::Run;
         let found = read_runs(path)?;
         if is_named && found.has_unreadable {
             return Err(Failure::new(format!("comparing runs could not read one that was named: {path:?}"))

@@ -3,15 +3,38 @@
 use std::process::ExitCode;
 
 use dwell_report::text::{bytes, counted};
-use dwell_report::{ExportReport, ExportRequest, export};
+use dwell_report::{ExportReport, ExportRequest, Exporter, export, export_perfetto};
+use dwell_store::RunDir;
 
 use super::analyse_tree::read_runs;
-use crate::args::ExportArgs;
+use crate::args::{ExportArgs, ExportFormat};
 use crate::messages::{Failure, hinted};
-use crate::new_output::check_folder;
+use crate::new_output::{check_file, check_folder};
 use crate::output::{print_result, say, step, unprinted};
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    match args.format {
+        ExportFormat::Dataset(exporter) => export_dataset(args, exporter),
+        ExportFormat::Perfetto => export_trace(args),
+    }
+}
+
+/// Writes one run as a trace of Perfetto.
+fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    check_file(&args.output, false)?;
+    let run = RunDir::open(&args.path).map_err(hinted)?;
+    let report = step("exporting", || export_perfetto(&run, &args.output)).map_err(hinted)?;
+    if args.json {
+        super::print_json(&report)?;
+    } else {
+        let slices = format!("{}, {}", counted(report.tokens, "token"), counted(report.operations, "operation"));
+        print_result(&format!("{slices}, {}\n{}\n", bytes(report.size_bytes), args.output.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a folder that is ready to be published.
+fn export_dataset(args: &ExportArgs, exporter: &'static dyn Exporter) -> anyhow::Result<ExitCode> {
     check_folder(&args.output)?;
     let found = step("reading runs", || read_runs(&args.path))?;
     if found.has_unreadable {
@@ -22,7 +45,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let request = ExportRequest {
         source: args.path.clone(),
         target: args.output.clone(),
-        exporter: args.format,
+        exporter,
         licence: args.licence.clone(),
         title: args.title.clone(),
         with_raw: args.with_raw,

@@ -21,6 +21,7 @@ pub(crate) mod planned_run;
 pub(crate) mod recover;
 mod recover_tree;
 pub(crate) mod relabel;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod show;
@@ -37,11 +38,15 @@ pub(crate) mod verify;
 mod verify_tree;
 pub(crate) mod watch;
 
+use std::path::Path;
+
 use anyhow::Context;
 use dwell_analysis::{Options, SuitabilityThresholds};
+use dwell_store::{TreeKind, tree_kind};
 use serde::Serialize;
 
 use crate::args::MetricsArgs;
+use crate::messages::Failure;
 use crate::output::print_for_programs;
 
 impl MetricsArgs {
@@ -71,4 +76,10 @@ impl MetricsArgs {
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("writing JSON")?;
     print_for_programs(&format!("{text}\n"))
+}
+
+/// What lies at a path that is to be a run or a folder of runs.
+fn kind_at(path: &Path) -> Result<TreeKind, Failure> {
+    tree_kind(path)
+        .map_err(|error| Failure::from_hinted(&error).hint("see which runs there are with `dwell ls RESULTS`"))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use dwell_build::{BuildError, BuildSetup, BuiltRun, recover_run};
 use dwell_report::RUN_VIEWS;
 use dwell_report::text::counted;
-use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, tree_kind, unfinished_memory_log};
+use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, unfinished_memory_log};
 
 use super::recover_tree;
 use crate::args::RecoverArgs;
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     if let Some(table) = unfinished_memory_log(&args.path) {
         return finish_watch(&table, args);
     }
-    match tree_kind(&args.path).map_err(hinted)? {
+    match super::kind_at(&args.path)? {
         TreeKind::Run => super::run::print_summary(&finish(&args.path, args).map_err(hinted)?, args.json),
         TreeKind::Tree => recover_tree::run(args),
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use dwell_report::RunSummary;
 use dwell_report::text::summary_text;
-use dwell_store::{RunDir, TreeKind, tree_kind};
+use dwell_store::{RunDir, TreeKind};
 
 use crate::args::ShowArgs;
 use crate::messages::{Failure, hinted, print_hints};
@@ -13,7 +13,7 @@ use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
 
 pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    if tree_kind(&args.run).map_err(hinted)? == TreeKind::Tree {
+    if super::kind_at(&args.run)? == TreeKind::Tree {
         let path = shell_word(&args.run.display().to_string());
         let failure = Failure::new(format!("showing a run found a folder of runs: {:?}", args.run));
         return Err(failure.hint(format!("see which there are with `dwell ls {path}`")).into());
@@ -21,7 +21,9 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run).map_err(hinted)?;
     let summary = step("computing the metrics", || RunSummary::load(&run)).map_err(hinted)?;
     // As it was typed, which is how `dwell run` shows it.
-    let summary = RunSummary { run_dir: as_typed(args), ..summary };
+    let run_dir = as_typed(args);
+    let report = summary.report.as_ref().and_then(|report| report.file_name()).map(|name| run_dir.join(name));
+    let summary = RunSummary { run_dir, report, ..summary };
     if args.json {
         super::print_json(&summary)?;
     } else {

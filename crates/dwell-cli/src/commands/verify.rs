@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use dwell_collectors::tables;
 use dwell_files::FileError;
 use dwell_report::text::verify_text;
-use dwell_store::{RunDir, StoreError, TreeKind, tree_kind, verify};
+use dwell_store::{RunDir, StoreError, TreeKind, verify};
 
 use super::verify_tree;
 use crate::args::VerifyArgs;
@@ -13,7 +13,7 @@ use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::output::{print_result, step};
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    match tree_kind(&args.path).map_err(hinted)? {
+    match super::kind_at(&args.path)? {
         TreeKind::Run => verify_run(args),
         TreeKind::Tree => verify_tree::run(args),
     }

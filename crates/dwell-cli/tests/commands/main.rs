@@ -14,5 +14,7 @@ mod export;
 mod interface;
 mod kv_events;
 mod models;
+mod perfetto;
 mod relabel;
+mod report;
 mod tensors;

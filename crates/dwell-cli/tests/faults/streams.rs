@@ -68,8 +68,9 @@ fn standard_output_has_the_summary_and_standard_error_the_text() {
     let output = command(&work, &[]).output().unwrap();
     let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(stdout.starts_with("model "), "{stdout}");
-    let last = stdout.lines().last().unwrap();
-    assert_eq!(last, work.opened_run(&small_model()).dir.to_str().unwrap());
+    let dir = work.opened_run(&small_model()).dir;
+    let last: Vec<&str> = stdout.lines().rev().take(2).collect();
+    assert_eq!(last, [dir.join("report.html").to_str().unwrap(), dir.to_str().unwrap()]);
     let tokens = work.opened_run(&small_model()).batches(dwell_events::schema::Table::Tokens);
     let generated = crate::common::text(&tokens[0], "text", tokens[0].num_rows() - 2);
     assert!(stderr.contains(&generated), "{generated:?} is missing: {stderr}");

@@ -46,13 +46,13 @@ impl Licence {
         if let Some(name) = given {
             return Self::checked(name);
         }
-        let of_runs: BTreeSet<&str> = runs.iter().filter_map(|run| licence_of(run)).collect();
+        let of_runs: BTreeSet<String> = runs.iter().filter_map(|run| licence_of(run)).map(with_listed_case).collect();
         let mut names = of_runs.iter();
         let licence = match (names.next(), names.next()) {
             (None, _) => return Err(ReportError::NoLicence),
             (Some(name), None) => Self::checked(name)?,
             _ => {
-                return Err(ReportError::SeveralLicences { found: of_runs.into_iter().map(str::to_owned).collect() });
+                return Err(ReportError::SeveralLicences { found: of_runs.into_iter().collect() });
             }
         };
         // What is under no licence may not be published under that of others by silence.
@@ -70,6 +70,14 @@ impl Licence {
 
     fn checked(text: &str) -> Result<Self, ReportError> {
         let name = with_listed_case(text);
+        // They say that nothing is known or granted, which is no licence to publish under.
+        if ["NOASSERTION", "NONE"].contains(&name.to_uppercase().as_str()) {
+            return Err(ReportError::NotALicence {
+                found: text.to_owned(),
+                reason: "it grants nothing".to_owned(),
+                nearest: None,
+            });
+        }
         let expression = Expression::parse_mode(&name, MODE).map_err(|error| ReportError::NotALicence {
             found: text.to_owned(),
             reason: error.reason.to_string(),

@@ -6,20 +6,20 @@ use dwell_analysis::statistics::Summary;
 use dwell_analysis::{Metric, metric_columns};
 
 use super::{counted, table, totals};
+use crate::aggregate::lower_bound_of;
 use crate::numbers::of_unit;
 use crate::{Aggregate, Group, RunResults, unit_of};
 
 /// Columns of `metrics.csv` that are shown if nobody chooses others.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 11] = [
     "distinct_bytes",
     "bytes_read",
     "bytes_written",
     "read_write_ratio",
+    "needed_p99_s",
+    "retention_p99_steps",
     "retention_p50_s",
-    "retention_p50_low_s",
     "retention_p99_s",
-    "retention_p99_low_s",
-    "retention_p99_low_steps",
     "censored_share",
     "write_once_ratio_mean",
     "suitability",
@@ -60,7 +60,9 @@ pub fn run_table(run: &RunResults, metrics: &[Metric]) -> String {
     let types: Vec<&str> = run.metrics.iter().map(|line| line.region_type.as_str()).collect();
     let value = |region_type: &str, column: &str| {
         let line = run.metrics.iter().find(|line| line.region_type == region_type)?;
-        let value = line.values.get(column)?;
+        let Some(value) = line.values.get(column) else {
+            return lower_bound_of(column).and_then(|bound| line.number(bound)).map(|low| at_least(column, low));
+        };
         Some(value.number().map_or_else(|| value.to_string(), |number| figure(column, number)))
     };
     figure_table(&types, &columns_of(metrics), value)
@@ -102,7 +104,10 @@ fn group_table(group: &Group, metrics: &[Metric]) -> String {
             let region = group.regions.iter().find(|region| region.region_type == region_type)?;
             return Some(classes(&region.suitability)).filter(|text| !text.is_empty());
         }
-        group.region_figure(region_type, column).map(|summary| with_spread(column, summary))
+        let known = group.region_figure(region_type, column).map(|summary| with_spread(column, summary));
+        let least =
+            || group.region_figure(region_type, lower_bound_of(column)?).map(|bound| at_least(column, bound.min));
+        known.or_else(least)
     })
 }
 
@@ -140,6 +145,11 @@ fn with_spread(column: &str, summary: &Summary) -> String {
         return format!("{mean} ± {}", figure(column, above));
     }
     format!("{mean} ({} to {})", figure(column, low), figure(column, high))
+}
+
+/// What the figure is at least, of any run.
+fn at_least(column: &str, low: f64) -> String {
+    format!("> {}", figure(column, low))
 }
 
 /// A figure in the unit of its column.

@@ -1,7 +1,7 @@
 //! What the memory of a run does, by region type, for people: what moves, how long data is needed, what could hold it.
 
 use super::wrap::wrapped;
-use super::{Fit, bytes, count, or_dash, ratio, seconds, table_within};
+use super::{Fit, bytes, count, counted, or_dash, ratio, seconds, table_within};
 use crate::{RegionSummary, RegionsSummary};
 
 /// Widest lines where nobody says how wide the terminal is.
@@ -81,9 +81,13 @@ fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
 /// How long data is needed and stays, and what could hold it.
 fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
     let mut columns = vec![shown("region", |region: &RegionSummary| region.region_type.clone())];
-    columns.push(shown("needed p99", move |region| time(summary, region.retention_p99_s, region.retention_p99_low_s)));
+    columns.push(shown("needed p99", move |region| needed(summary, region)));
     columns.push(shown("steps p99", |region| steps(region.retention_p99_steps, region.retention_p99_low_steps)));
-    columns.push(extra("needed p50", move |region| time(summary, region.retention_p50_s, region.retention_p50_low_s)));
+    if summary.has_steps() {
+        let in_this_run =
+            move |region: &RegionSummary| time(summary, region.retention_p99_s, region.retention_p99_low_s);
+        columns.push(extra("in this run", in_this_run));
+    }
     columns.push(shown("stays p50", move |region| time(summary, region.residency_p50_s, region.residency_p50_low_s)));
     columns.push(shown("open", |region| or_dash(region.censored_share, percent)));
     columns.push(shown("unread", |region| or_dash(region.never_read_share, percent)));
@@ -91,6 +95,15 @@ fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
     columns.push(shown("suitability", |region| region.suitability.to_owned()));
     columns.push(extra("because", |region| region.not_rated_reason.unwrap_or("").replace('_', " ")));
     columns
+}
+
+/// How long data is needed at the speed that classes hold at; in this run if it has no steps.
+fn needed(summary: &RegionsSummary, region: &RegionSummary) -> String {
+    match (summary.rated_at_tokens_per_s, region.needed_p99_s) {
+        (Some(tokens_per_s), Some(0.0)) => format!("< {}", seconds(1.0 / tokens_per_s)),
+        (Some(_), value) => time(summary, value, region.needed_p99_low_s),
+        (None, _) => time(summary, region.retention_p99_s, region.retention_p99_low_s),
+    }
 }
 
 /// A number of steps, or a bound of it.
@@ -109,7 +122,8 @@ fn time(summary: &RegionsSummary, value: Option<f64>, low: Option<f64>) -> Strin
     match (value, low) {
         (Some(0.0), _) if summary.time_resolution_s > 0.0 => format!("< {}", seconds(summary.time_resolution_s)),
         (Some(value), _) => seconds(value),
-        (None, low) => or_dash(low, |low| format!("> {}", seconds(low))),
+        // That it is at least nothing says nothing.
+        (None, low) => or_dash(low.filter(|low| *low > 0.0), |low| format!("> {}", seconds(low))),
     }
 }
 
@@ -129,17 +143,21 @@ fn notes(summary: &RegionsSummary) -> Vec<String> {
         return vec![observed];
     }
     let mut notes = vec![format!("{observed}; each access counts its bytes once")];
-    notes.push(
-        "needed: store to last load before the next store, in seconds and in steps; stays: store to overwriting or eviction; \
-         open: lives that had not ended, unread: never loaded; > is a lower bound (95 %), < a time below the resolution"
-            .to_owned(),
-    );
-    if let Some(tokens_per_s) = summary.rated_at_tokens_per_s {
-        notes.push(format!(
-            "suitability holds at {} tokens/s of a sequence (--at-tokens-per-sec), whatever the speed of this run",
-            crate::numbers::three_digits(tokens_per_s)
-        ));
-    }
+    let at_speed = summary.rated_at_tokens_per_s.map_or_else(String::new, |tokens_per_s| {
+        format!(", at {} tokens/s (--at-tokens-per-sec)", crate::numbers::three_digits(tokens_per_s))
+    });
+    notes.push(format!(
+        "needed: store to last load before the next store{at_speed}; stays: store to overwriting or eviction, in this run; \
+         open: lives that had not ended; unread: never loaded; once: stored once; >: at least, as far as the run shows"
+    ));
+    let thresholds = &summary.thresholds;
+    let (high, medium) = (seconds(thresholds.high_retention_s), seconds(thresholds.medium_retention_s));
+    notes.push(format!(
+        "suitability for managed-retention memory (MRM): high if {:.0} % of what is stored stays {high} and p99 is needed {high}, \
+         medium if {:.0} % stays {medium} and p50 is needed {medium}",
+        thresholds.high_write_once * 100.0,
+        thresholds.medium_write_once * 100.0
+    ));
     let undecided: Vec<&str> = summary
         .regions
         .iter()
@@ -151,8 +169,9 @@ fn notes(summary: &RegionsSummary) -> Vec<String> {
             "not rated, because the run ended first: {}; {} would decide",
             undecided.join(", "),
             match summary.decisive_steps() {
-                Some(steps) => format!("{} steps", count(steps)),
-                None => format!("{} of use", seconds(summary.decisive_s)),
+                Some(steps) if steps <= summary.steps => "a longer run".to_owned(),
+                Some(steps) => counted(steps, "step"),
+                None => format!("{} of use", seconds(summary.decisive_s())),
             }
         ));
     }

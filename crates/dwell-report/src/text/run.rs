@@ -42,6 +42,9 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
         if run.state == "partial" { "partial run: " } else { "" },
         run.run_dir.display()
     ));
+    if let Some(report) = &run.report {
+        text.push_str(&format!("{}\n", report.display()));
+    }
     text
 }
 
@@ -143,5 +146,10 @@ fn validity_line(run: &RunSummary) -> String {
     let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let class = run.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class);
     let quality = run.quality.as_ref().map_or("unknown", |quality| quality.status.name());
-    format!("{}{why}; quality {quality}", class.name())
+    let affected = if class == ValidityClass::Contaminated {
+        ": times and speeds are affected, bytes and steps are not"
+    } else {
+        ""
+    };
+    format!("{}{why}{affected}; quality {quality}", class.name())
 }

@@ -1,0 +1,69 @@
+//! `dwell report`: a run, a comparison or an experiment as one page.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use dwell_files::write_bytes_atomically;
+use dwell_report::{AggregateOptions, Page, RunPage, aggregate, compare, report_html};
+use dwell_store::{RunDir, TreeKind};
+
+use super::analyse_tree::{nothing_counts, read_runs};
+use super::compare::read_sources;
+use super::kind_at;
+use crate::args::ReportArgs;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::new_output::check_file;
+use crate::output::{print_result, step};
+
+const DEFAULT_FILE: &str = "report.html";
+
+pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let output = args.output.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+    check_file(&output, args.force)?;
+    let (page, has_unreadable) = step("reading runs", || page(args))?;
+    write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
+    print_result(&format!("{}\n", output.display()))?;
+    if args.open {
+        open_in_browser(&output)?;
+    }
+    Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// The page that the paths ask for, and whether some runs could not be read.
+fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
+    match args.paths.as_slice() {
+        [path] if args.experiment.is_some() => experiment_page(path, args),
+        _ if args.experiment.is_some() => {
+            Err(Failure::new("reporting on an experiment takes one results directory").hint("name one folder").into())
+        }
+        [path] if kind_at(path)? == TreeKind::Run => {
+            let run = RunDir::open(path).map_err(hinted)?;
+            Ok((Page::of_run(RunPage::load(&run).map_err(hinted)?), false))
+        }
+        paths => {
+            let (sources, has_unreadable) = read_sources(paths)?;
+            let comparison = compare(&sources).map_err(hinted)?;
+            Ok((Page::of_comparison(&comparison).map_err(hinted)?, has_unreadable))
+        }
+    }
+}
+
+fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
+    let found = read_runs(path)?;
+    let options =
+        AggregateOptions { columns: Vec::new(), experiment: args.experiment.clone(), include: args.include.clone() };
+    let aggregate = aggregate(&found.facts, &options).map_err(hinted)?;
+    if aggregate.runs == 0 {
+        return Err(nothing_counts(&aggregate, path).into());
+    }
+    Ok((Page::of_experiment(&aggregate), found.has_unreadable))
+}
+
+fn open_in_browser(path: &Path) -> anyhow::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    open::that_detached(&path).map_err(|error| {
+        Failure::new(format!("opening the report in a browser failed: {error}"))
+            .hint(format!("open it yourself: {}", path.display()))
+            .into()
+    })
+}
