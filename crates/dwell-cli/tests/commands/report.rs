@@ -251,7 +251,8 @@ fn a_browser_draws_the_pages_of_a_run_a_comparison_and_an_experiment() {
 }
 
 fn experiment_file(place: &Workplace) -> String {
-    let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
+    // Heads of 32 keys, which q8_0 needs.
+    let model = place.model(MakeSpec { layers: 2, embedding: 128, feed_forward: 128, ..MakeSpec::default() });
     format!(
         "experiment: {{name: drawn}}\nmodels: [{{id: m, path: {}}}]\nprompts: {{source: {}}}\n\
          sweep: {{context_lengths: [64, 128], kv_cache_types: [f16, q8_0], output_tokens: [4], repetitions: 1, warmup_runs: 0}}\n\
