@@ -183,7 +183,9 @@ fn plots(aggregate: &Aggregate) -> Vec<Plot> {
         types.iter().filter_map(move |region_type| {
             let figures =
                 aggregate.groups.iter().filter_map(|group| Some((group, group.region_figure(region_type, metric)?)));
-            axes.plot(metric, format!("{}: {words}", title(region_type)), figures)
+            let plot = axes.plot(metric, format!("{}: {words}", title(region_type)), figures)?;
+            // The name tells plots of a page apart.
+            Some(Plot { metric: format!("{region_type}_{metric}"), ..plot })
         })
     });
     of_runs.chain(of_regions).collect()
