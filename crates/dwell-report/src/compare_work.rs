@@ -51,6 +51,6 @@ fn differing(groups: &[&CompareGroup], figure: &str, label: &dyn Fn(&CompareGrou
     if known.len() > NAMED_MAX {
         return Some(format!("{} to {} tokens", count(*least), count(*most)));
     }
-    let named = known.iter().map(|(engine, tokens)| format!("{engine} {}", count(*tokens)));
-    Some(format!("{} tokens", named.collect::<Vec<_>>().join(", ")))
+    let named = known.iter().map(|(label, tokens)| format!("{} tokens in {label}", count(*tokens)));
+    Some(named.collect::<Vec<_>>().join(", "))
 }

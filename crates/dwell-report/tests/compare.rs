@@ -132,8 +132,8 @@ fn work_that_differs_is_a_row_and_a_note_and_equal_work_is_no_note() {
     assert!(compare(&runs(22)).unwrap().notes.is_empty());
     let found = compare(&runs(43)).unwrap();
     assert_eq!(found.notes.len(), 1);
-    let expected =
-        "prompts differ in length at context 1024: llama_cpp 22, llama_server 43 tokens; times to first token";
+    let expected = "prompts differ in length at context 1024: 22 tokens in llama_cpp · f16 · context 1024, 43 tokens in llama_server · f16 · \
+         context 1024; times to first token";
     assert!(found.notes[0].starts_with(expected), "{:?}", found.notes);
     let text = comparison_text(&found, None);
     assert!(text.contains("note: prompts differ in length at context 1024"), "{text}");
