@@ -11,7 +11,7 @@ use super::analyse_tree::{nothing_counts, read_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::ReportArgs;
-use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::check_file;
 use crate::output::{print_result, step};
 
@@ -23,10 +23,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let (page, has_unreadable) = step("reading runs", || page(args))?;
     write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
     print_result(&format!("{}\n", output.display()))?;
-    if args.open {
-        open_in_browser(&output)?;
-    }
-    Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+    let is_opened = !args.open || opens_in_browser(&output);
+    Ok(if has_unreadable || !is_opened { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
 /// The page that the paths ask for, and whether some runs could not be read.
@@ -59,11 +57,13 @@ fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool
     Ok((Page::of_experiment(&aggregate), found.has_unreadable))
 }
 
-fn open_in_browser(path: &Path) -> anyhow::Result<()> {
+/// Whether a browser took the page; if not, that is said, and the page is there all the same.
+fn opens_in_browser(path: &Path) -> bool {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    open::that_detached(&path).map_err(|error| {
-        Failure::new(format!("opening the report in a browser failed: {error}"))
-            .hint(format!("open it yourself: {}", path.display()))
-            .into()
-    })
+    let is_opened = open::that_detached(&path).is_ok();
+    if !is_opened {
+        let failure = Failure::new(format!("opening the report found no browser; the report is written: {path:?}"));
+        print_failure(&failure.hint("open the file in a browser yourself"));
+    }
+    is_opened
 }
