@@ -24,7 +24,7 @@ pub const KV_LIFECYCLE_COLUMNS: [&str; 9] =
     ["address", "write_ns", "last_read_ns", "evict_ns", "total_reads", "bytes", "layer", "kind", "begin_cause"];
 
 /// Columns of `trace` that the metrics need.
-const NEEDED_COLUMNS: [&str; 5] = ["timestamp_ns", "address", "op_type", "region_type", "region_id"];
+pub(crate) const NEEDED_COLUMNS: [&str; 5] = ["timestamp_ns", "address", "op_type", "region_type", "region_id"];
 
 impl Options {
     /// Columns of `trace` that are used with these options. A file may lack all but the first five.

@@ -9,6 +9,7 @@ mod activations;
 mod codecs;
 mod kv_events;
 mod limits;
+mod long_trace;
 mod machine;
 mod memory;
 mod overhead;
@@ -17,6 +18,7 @@ mod sampled_trace;
 mod stream;
 mod trial;
 mod versions;
+mod view;
 mod watch;
 
 use std::path::PathBuf;
@@ -54,6 +56,9 @@ struct Args {
     /// Seconds that `watch` watches for, each time.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     watch_secs: u32,
+    /// Accesses of the run that `view` looks at; 1.2 GB are written for 100 million.
+    #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    view_rows: u64,
     /// Another build of dwell that `versions` compares this one with.
     #[arg(long, value_name = "PROGRAM")]
     against: Option<PathBuf>,
@@ -81,6 +86,8 @@ enum Part {
     /// KV cache events.
     #[value(name = "kv_events")]
     KvEvents,
+    /// Looking at a very long run.
+    View,
     /// This build against another, which `--against` names.
     Versions,
 }
@@ -94,6 +101,7 @@ impl Part {
             Part::Codecs => "codecs",
             Part::Watch => "watch",
             Part::KvEvents => "kv_events",
+            Part::View => "view",
             Part::Versions => "versions",
         }
     }
@@ -137,6 +145,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::KvEvents) {
         kv_events::measure(&mut report)?;
+    }
+    if args.measures(Part::View) {
+        view::measure(args.view_rows, &mut report)?;
     }
     if let Some(against) = args.against.as_deref().filter(|_| args.measures(Part::Versions)) {
         versions::measure(against, args.versions_rounds, &mut report)?;

@@ -55,3 +55,9 @@ pub(crate) fn child_cpu_s() -> anyhow::Result<f64> {
     let (user, system) = ticks(13).zip(ticks(14)).context("the CPU time of children is missing in /proc/self/stat")?;
     Ok((user + system) / rustix::param::clock_ticks_per_second() as f64)
 }
+
+/// The highest memory that a process has had.
+pub(crate) fn own_peak_kib(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())
+}

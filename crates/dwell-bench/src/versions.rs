@@ -2,7 +2,6 @@
 //!
 //! Both binaries do the same work in turns, so that whatever else the machine does meets both.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use crate::report::{Report, median};
 use crate::sampled_trace;
-use crate::trial::{child_cpu_s, dwell, number, run_with};
+use crate::trial::{child_cpu_s, dwell, number, own_peak_kib, run_with};
 
 /// Words of the prompt; each is one token of the default model.
 const PROMPT_WORDS: usize = 511;
@@ -120,11 +119,6 @@ fn analyse(program: &Path, trace: &Path, definitions: &str) -> anyhow::Result<(f
         bail!("dwell analyse of {trace:?} ended with {status}");
     }
     Ok((child_cpu_s()? - before_s, peak_kib as f64 * 1024.0))
-}
-
-fn own_peak_kib(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())
 }
 
 fn ratios(against: &Build, this: &Build, quantity: usize) -> Vec<f64> {

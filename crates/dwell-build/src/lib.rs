@@ -22,6 +22,7 @@ mod relabel;
 mod run_loss;
 mod seal;
 mod server_figures;
+mod snapshot;
 mod trace_order;
 
 pub use build::{BuildSetup, BuiltRun, build_run};
@@ -30,3 +31,4 @@ pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;
 pub use recover::{ensure_unattended, is_running_dwell, recover_run};
 pub use relabel::{RelabelReport, RelabelRequest, read_rules, relabel_run};
+pub use snapshot::build_snapshot;

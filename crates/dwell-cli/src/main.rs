@@ -5,6 +5,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod browser;
 mod capture_view;
 mod commands;
 mod engine_model;
@@ -61,6 +62,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Analyse(args) => commands::analyse::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::View(args) => commands::view::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Recover(args) => commands::recover::run(&args),

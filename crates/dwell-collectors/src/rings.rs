@@ -60,12 +60,20 @@ pub fn set_aside(ring: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::from_io("setting a damaged ring aside", ring, error))
 }
 
+/// Whether a file is a ring, in use or never finished.
+pub fn is_ring(path: &Path) -> bool {
+    path.extension() == Some(RING.as_ref()) || is_unfinished_ring(path)
+}
+
+fn is_unfinished_ring(path: &Path) -> bool {
+    let is_of_ring = path.file_stem().is_some_and(|stem| Path::new(stem).extension() == Some(RING.as_ref()));
+    is_of_ring && path.extension() == Some(UNFINISHED_RING.as_ref())
+}
+
 /// Removes rings that were never finished.
 pub fn remove_unfinished(run: &RunDir) {
-    let is_ring =
-        |path: &PathBuf| path.file_stem().is_some_and(|stem| Path::new(stem).extension() == Some(RING.as_ref()));
     let found = [run.raw(), programs_dir(run)].map(|dir| with_ending(&dir, UNFINISHED_RING));
-    for path in found.into_iter().flatten().filter(is_ring) {
+    for path in found.into_iter().flatten().filter(|path| is_unfinished_ring(path)) {
         // It takes space and does no other harm.
         let _ = fs::remove_file(path);
     }

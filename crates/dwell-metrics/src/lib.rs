@@ -8,6 +8,7 @@
 mod error;
 mod kv_map;
 mod region_names;
+mod window;
 
 use dwell_analysis::overview::{Overview, OverviewBuilder};
 use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
@@ -15,6 +16,7 @@ use dwell_events::schema::Table;
 use dwell_store::{RunDir, RunState, open_table_subset};
 
 pub use error::MetricsError;
+pub use window::{WindowDrawing, draw_window};
 
 /// Rows that are sorted in memory at most, at about 60 bytes each.
 const SORTED_ROWS_MAX: u64 = 50_000_000;

@@ -39,7 +39,7 @@ pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, export};
 pub use figures::{RUN_FIGURE_VIEWS, RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
-pub use page::{Page, RunPage, report_html};
+pub use page::{Page, RunPage, Viewer, report_html};
 pub use perfetto::{PerfettoReport, export_perfetto};
 pub use run_list::{EntryState, ExperimentEntry, ResultsList, RunEntry, changed_at_utc, list_runs};
 pub use run_results::{MetricsLine, RunResults};

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Compression as Codec;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::StoreError;
 
@@ -53,6 +53,11 @@ impl TableReader {
     pub fn schema_version(&self) -> Option<&str> {
         self.schema_version.as_deref()
     }
+
+    /// That rows cannot be read, for this reason.
+    pub(crate) fn damaged(&self, reason: String) -> StoreError {
+        StoreError::NotParquet { action: "reading a table", reason, path: self.path.clone() }
+    }
 }
 
 impl Iterator for TableReader {
@@ -68,11 +73,7 @@ impl Iterator for TableReader {
             Err(reason) => Err(reason),
         };
         self.has_failed = batch.is_err();
-        Some(batch.map_err(|reason| StoreError::NotParquet {
-            action: "reading a table",
-            reason,
-            path: self.path.clone(),
-        }))
+        Some(batch.map_err(|reason| self.damaged(reason)))
     }
 }
 
@@ -85,8 +86,8 @@ pub fn open_table(dir: &Path, table: Table) -> Result<TableReader, StoreError> {
 /// Opens a table of the run in `dir` with these columns only, in the order of the file.
 pub fn open_table_columns(dir: &Path, table: Table, columns: &[&str]) -> Result<TableReader, StoreError> {
     let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
-    let indices = columns.iter().map(|&column| opened.column_index(column)).collect::<Result<Vec<_>, _>>()?;
-    let mask = ProjectionMask::roots(opened.metadata.parquet_schema(), indices);
+    columns.iter().try_for_each(|column| opened.check_column(column))?;
+    let mask = opened.mask_of(columns.iter().copied());
     opened.read(mask)
 }
 
@@ -94,8 +95,7 @@ pub fn open_table_columns(dir: &Path, table: Table, columns: &[&str]) -> Result<
 /// another program may lack some.
 pub fn open_table_subset(dir: &Path, table: Table, columns: &[&str]) -> Result<TableReader, StoreError> {
     let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
-    let indices: Vec<usize> = columns.iter().filter_map(|column| opened.schema().index_of(column).ok()).collect();
-    let mask = ProjectionMask::roots(opened.metadata.parquet_schema(), indices);
+    let mask = opened.mask_of(columns.iter().copied());
     opened.read(mask)
 }
 
@@ -138,10 +138,24 @@ impl OpenedTable {
         self.metadata.schema()
     }
 
-    fn column_index(&self, column: &str) -> Result<usize, StoreError> {
-        self.schema()
-            .index_of(column)
-            .map_err(|_| StoreError::MissingColumn { column: column.to_owned(), path: self.path.clone() })
+    fn check_column(&self, column: &str) -> Result<(), StoreError> {
+        self.schema().index_of(column).map(|_| ()).map_err(|_| self.missing_column(column))
+    }
+
+    /// That the table lacks a column.
+    pub(crate) fn missing_column(&self, column: &str) -> StoreError {
+        StoreError::MissingColumn { column: column.to_owned(), path: self.path.clone() }
+    }
+
+    /// Which columns to read: those of these that there are.
+    pub(crate) fn mask_of<'a>(&self, columns: impl Iterator<Item = &'a str>) -> ProjectionMask {
+        let indices = columns.filter_map(|column| self.schema().index_of(column).ok());
+        ProjectionMask::roots(self.metadata.parquet_schema(), indices)
+    }
+
+    /// Its row groups, in the order of the rows.
+    pub(crate) fn row_groups(&self) -> &[RowGroupMetaData] {
+        self.metadata.metadata().row_groups()
     }
 
     /// How the file is compressed; none for a file without rows.
@@ -157,8 +171,15 @@ impl OpenedTable {
     }
 
     pub(crate) fn read(self, mask: ProjectionMask) -> Result<TableReader, StoreError> {
+        let all = (0..self.row_groups().len()).collect();
+        self.read_groups(mask, all)
+    }
+
+    /// Reads the rows of some row groups.
+    pub(crate) fn read_groups(self, mask: ProjectionMask, groups: Vec<usize>) -> Result<TableReader, StoreError> {
         let total_rows = self.metadata.metadata().file_metadata().num_rows().try_into().unwrap_or(0);
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file, self.metadata)
+            .with_row_groups(groups)
             .with_batch_size(BATCH_ROWS)
             .with_projection(mask)
             .build()

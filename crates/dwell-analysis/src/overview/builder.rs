@@ -9,9 +9,10 @@ use super::operations::{Operations, SymbolIndex};
 use super::places::{OverviewRegion, Places};
 use super::time_bins::{BinnedBytes, TimeCut};
 use super::{OVERVIEW_FORMAT, Overview, Place, Tiles, Traffic, TrafficSeries, WorkingSetSeries, WorkingSetSteps};
+use crate::AnalysisError;
 use crate::columns::texts;
-use crate::reader::TraceBatch;
-use crate::region_type::{KNOWN_TYPES, known_index};
+use crate::reader::{NEEDED_COLUMNS, TraceBatch};
+use crate::region_type::{KNOWN_TYPES, RegionTypeNames, known_index};
 
 /// Bins of a place at most.
 const MAP_BINS: u64 = 256;
@@ -55,6 +56,24 @@ impl OverviewBuilder {
             window: None,
             rows: 0,
         }
+    }
+
+    /// Columns of `trace` that a picture without metrics is drawn from.
+    pub fn columns() -> Vec<&'static str> {
+        [&NEEDED_COLUMNS[..], &Self::COLUMNS].concat()
+    }
+
+    /// Takes rows of `trace` that no analyser reads.
+    pub fn push_rows(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
+        // The types of a batch are numbered in the order in which all builders know them.
+        let rows = TraceBatch::new(batch, &mut RegionTypeNames::new())?;
+        self.push(batch, &rows);
+        Ok(())
+    }
+
+    /// The picture of rows that no analyser read: without what the metrics know of them.
+    pub fn finish_rows(self) -> Overview {
+        self.finish(&[])
     }
 
     /// Takes rows of `trace`.

@@ -20,6 +20,7 @@ mod server;
 mod tensors;
 mod trace;
 mod values;
+mod view;
 mod watch;
 mod watching;
 
@@ -45,6 +46,7 @@ pub(crate) use tensors::{
 };
 pub(crate) use trace::TraceArgs;
 pub(crate) use values::{AutoSwitch, Switch, one_of};
+pub(crate) use view::ViewArgs;
 pub(crate) use watch::WatchArgs;
 pub(crate) use watching::WatchingArgs;
 
@@ -136,6 +138,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Write a page that shows a run, a comparison of runs or an experiment: one file that needs no network.
     Report(ReportArgs),
+    /// Look at a results directory in the browser, also while runs are recorded.
+    View(ViewArgs),
     /// Make a folder of runs that is ready to be published: tables, data dictionary, card, checksums, licence.
     Export(ExportArgs),
     /// Check every file of a run, or of all runs in a folder, against their manifests.

@@ -38,7 +38,7 @@ fn check_is_folder(path: &Path) -> Result<(), Failure> {
 }
 
 /// Experiments lie in results directories: the folder itself, or one in it.
-fn list(path: &Path) -> ResultsList {
+pub(super) fn list(path: &Path) -> ResultsList {
     let folders = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let results: Vec<PathBuf> = [path.to_owned()].into_iter().chain(folders).collect();
     let experiments = results.iter().flat_map(|results| list_experiments(results)).collect();

@@ -36,6 +36,7 @@ pub(crate) mod trace;
 pub(crate) mod validate;
 pub(crate) mod verify;
 mod verify_tree;
+pub(crate) mod view;
 pub(crate) mod watch;
 
 use std::path::Path;

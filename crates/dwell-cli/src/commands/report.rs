@@ -11,7 +11,8 @@ use super::analyse_tree::{nothing_counts, read_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::ReportArgs;
-use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
+use crate::browser::opens_in_browser;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::check_file;
 use crate::output::{print_result, step};
 
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let (page, has_unreadable) = step("reading runs", || page(args))?;
     write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
     print_result(&format!("{}\n", output.display()))?;
-    let is_opened = !args.open || opens_in_browser(&output);
+    let is_opened = !args.open || opens_in_browser(absolute(&output).as_os_str(), "the report is written");
     Ok(if has_unreadable || !is_opened { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
@@ -57,13 +58,6 @@ fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool
     Ok((Page::of_experiment(&aggregate), found.has_unreadable))
 }
 
-/// Whether a browser took the page; if not, that is said, and the page is there all the same.
-fn opens_in_browser(path: &Path) -> bool {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let is_opened = open::that_detached(&path).is_ok();
-    if !is_opened {
-        let failure = Failure::new(format!("opening the report found no browser; the report is written: {path:?}"));
-        print_failure(&failure.hint("open the file in a browser yourself"));
-    }
-    is_opened
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -18,3 +18,4 @@ mod perfetto;
 mod relabel;
 mod report;
 mod tensors;
+mod view;

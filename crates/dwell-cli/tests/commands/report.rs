@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{Run, Workplace, dwell, skip, text, text_of, wide};
 
-fn tiny_run(place: &Workplace, run_id: &str) -> Run {
+pub(crate) fn tiny_run(place: &Workplace, run_id: &str) -> Run {
     let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
     let arguments = ["--prompt", "abc", "--max-tokens", "4", "--ignore-end"];
     let output = place.run_command(&model, &arguments).output().unwrap();
@@ -40,9 +40,16 @@ fn written(arguments: &[&str], paths: &[&Path], file: &Path) -> Value {
 }
 
 /// The interfaces of the viewer: their fields, each with its type.
-fn interfaces() -> BTreeMap<String, BTreeMap<String, String>> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/src/page.ts");
-    let source = fs::read_to_string(source).unwrap();
+pub(crate) type Interfaces = BTreeMap<String, BTreeMap<String, String>>;
+
+fn interfaces() -> Interfaces {
+    interfaces_of(&["page.ts"])
+}
+
+/// Those of some of its files.
+pub(crate) fn interfaces_of(files: &[&str]) -> Interfaces {
+    let source = |file: &&str| fs::read_to_string(viewer().join("src").join(file)).unwrap();
+    let source: String = files.iter().map(source).collect();
     let mut interfaces = BTreeMap::new();
     for part in source.split("\nexport interface ").skip(1) {
         let (head, body) = part.split_once(" {\n").unwrap();
@@ -67,7 +74,7 @@ fn interfaces() -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 /// Every object has exactly the fields of its interface.
-fn assert_fits(value: &Value, kind: &str, interfaces: &BTreeMap<String, BTreeMap<String, String>>, place: &str) {
+pub(crate) fn assert_fits(value: &Value, kind: &str, interfaces: &Interfaces, place: &str) {
     let kind = kind.trim_end_matches(" | null");
     if let (Some(items), Some(inner)) = (value.as_array(), kind.strip_suffix("[]")) {
         for item in items {
@@ -191,12 +198,12 @@ fn what_is_no_run_is_refused_with_a_hint() {
     assert!(text_of(&output).contains("hint:"), "{}", text_of(&output));
 }
 
-fn viewer() -> PathBuf {
+pub(crate) fn viewer() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../viewer").canonicalize().unwrap()
 }
 
 /// Whether the viewer's tools are installed; said as skipped if not.
-fn has_viewer_tools(test: &str) -> bool {
+pub(crate) fn has_viewer_tools(test: &str) -> bool {
     let is_there = viewer().join("node_modules/made-from").is_file();
     if !is_there {
         skip(test, "the viewer's tools are not installed (scripts/fetch-viewer-tools.sh)");
@@ -204,7 +211,7 @@ fn has_viewer_tools(test: &str) -> bool {
     is_there
 }
 
-fn node(arguments: &[&Path]) {
+pub(crate) fn node(arguments: &[&Path]) {
     let output = Command::new("node").args(arguments).current_dir(viewer()).output().unwrap();
     assert!(output.status.success(), "{}", text_of(&output));
 }
@@ -217,7 +224,7 @@ fn the_viewer_that_is_embedded_is_the_one_that_is_built() {
     let place = tempfile::tempdir().unwrap();
     node(&[Path::new("node_modules/typescript/bin/tsc"), Path::new("--noEmit")]);
     node(&[Path::new("build.mjs"), place.path()]);
-    for name in ["report.js", "report.css"] {
+    for name in ["report.js", "report.css", "view.js", "view.css"] {
         let (built, kept) =
             (fs::read(place.path().join(name)).unwrap(), fs::read(viewer().join("dist").join(name)).unwrap());
         assert!(built == kept, "viewer/dist/{name} is not what its sources give: run `npm run build` in viewer/");

@@ -13,26 +13,46 @@ const STYLE: &str = include_str!("../../../../viewer/dist/report.css");
 /// The page as one file.
 pub fn report_html(page: &Page) -> String {
     let json = serde_json::to_string(page).unwrap_or_default();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main id=\"dwell\"></main>\n\
-         <noscript>This report is drawn by the script that it holds; the numbers are in metrics.csv beside it.</noscript>\n\
-         <script type=\"application/json\" id=\"page\">{}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        policy(),
-        escaped(page.title()),
-        inert(&json),
-    )
+    let noscript = "This report is drawn by the script that it holds; the numbers are in metrics.csv beside it.";
+    let viewer = Viewer { script: SCRIPT, style: STYLE, noscript };
+    let policy = viewer.content_security_policy();
+    viewer.document(page.title(), &policy, Some(&json))
 }
 
-/// Only the viewer runs and styles; images come from the page itself.
-fn policy() -> String {
-    format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; base-uri 'none'; form-action 'none'",
-        hash_source(SCRIPT),
-        hash_source(STYLE)
-    )
+/// A program that draws in a browser, with its style.
+pub struct Viewer {
+    /// What runs.
+    pub script: &'static str,
+    /// How it looks.
+    pub style: &'static str,
+    /// What is shown where no script may run.
+    pub noscript: &'static str,
+}
+
+impl Viewer {
+    /// One file that holds the viewer and, as JSON, what it shows.
+    pub fn document(&self, title: &str, policy: &str, json: Option<&str>) -> String {
+        let Viewer { script, style, noscript } = self;
+        let data = |json| format!("<script type=\"application/json\" id=\"page\">{}</script>\n", inert(json));
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <title>{}</title>\n<style>{style}</style>\n</head>\n<body>\n<main id=\"dwell\"></main>\n\
+             <noscript>{noscript}</noscript>\n{}<script>{script}</script>\n</body>\n</html>\n",
+            escaped(title),
+            json.map_or_else(String::new, data),
+        )
+    }
+
+    /// Only the viewer runs and styles; images come from the page itself; nothing is fetched.
+    pub fn content_security_policy(&self) -> String {
+        format!(
+            "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+            hash_source(self.script),
+            hash_source(self.style)
+        )
+    }
 }
 
 fn hash_source(text: &str) -> String {

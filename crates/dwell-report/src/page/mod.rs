@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::{Aggregate, Comparison, ReportError};
 
-pub use html::report_html;
+pub use html::{Viewer, report_html};
 pub(crate) use run::overview_of;
 pub use run::{RunPage, RunReport};
 pub(crate) use run_timeline::{open_table, sampled};

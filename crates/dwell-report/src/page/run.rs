@@ -9,13 +9,13 @@ use dwell_analysis::overview::Overview;
 use dwell_files::{FileError, read_json};
 use dwell_metadata::{RunMetadata, RunView, ViewedRun};
 use dwell_metrics::draw_run;
-use dwell_store::RunDir;
+use dwell_store::{RunDir, RunState};
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::run_regions::{RegionRow, answer, region_rows};
 use super::run_timeline::Timeline;
-use super::run_trust::trust;
+use super::run_trust::{trust, trust_while_recording};
 use super::{Page, Statement, report_html};
 use crate::run_on_disk::losses;
 use crate::run_results::{MetricsLine, RunResults, read_metrics};
@@ -99,6 +99,11 @@ impl RunPage {
             losses: losses(run.path())?,
         };
         Self::new(&files, overview)
+    }
+
+    /// The same page of a run that goes on: what is judged at the end of a run is left out.
+    pub fn while_recording(self) -> Self {
+        Self { state: RunState::Recording.name().to_owned(), trust: trust_while_recording(self.trust), ..self }
     }
 
     /// Name of the run.

@@ -1,0 +1,394 @@
+//! `dwell view`: what it serves is what the tables hold, and whom it refuses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use dwell_gguf::MakeSpec;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::{Access, Run, Workplace, dwell, send, text_of, wait_for, wide};
+use crate::report::{Interfaces, assert_fits, interfaces_of, tiny_run};
+
+/// A `dwell view` that runs.
+struct View {
+    child: Child,
+    port: u16,
+    token: String,
+}
+
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+impl View {
+    fn of(path: &Path) -> Self {
+        Self::started(dwell().arg("view").arg(path))
+    }
+
+    fn started(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        let (place, token) = address.trim().split_once("/?token=").unwrap();
+        let port = place.rsplit_once(':').unwrap().1.parse().unwrap();
+        Self { child, port, token: token.to_owned() }
+    }
+
+    fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+    }
+
+    /// Sends a request as it is.
+    fn raw(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+        let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, headers, body: answer[end + 4..].to_vec() }
+    }
+
+    fn with_headers(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        self.raw(&format!("GET {target} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+    }
+
+    fn get(&self, target: &str) -> Answer {
+        let (host, token) = (format!("127.0.0.1:{}", self.port), format!("Bearer {}", self.token));
+        self.with_headers(target, &[("Host", &host), ("Authorization", &token)])
+    }
+
+    fn rows(&self, parameters: &str) -> (Vec<RecordBatch>, Answer) {
+        let answer = self.get(&format!("/api/v1/rows?{parameters}"));
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        let batches = StreamReader::try_new(answer.body.as_slice(), None).unwrap().map(Result::unwrap).collect();
+        (batches, answer)
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn api() -> Interfaces {
+    interfaces_of(&["page.ts", "view/api.ts"])
+}
+
+#[test]
+fn what_is_served_is_what_the_run_says() {
+    let place = Workplace::new();
+    let (first, second) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
+    let view = View::of(&place.path().join("results"));
+    let results = view.get("/api/v1/results").json();
+    assert_fits(&results, "Results", &api(), "results");
+    let name = results["runs"][0]["path"].as_str().unwrap().to_owned();
+    let model = name.split_once('/').unwrap().0;
+    let page = view.get(&format!("/api/v1/page?run={model}/a")).json();
+    assert_fits(&page, "Page", &api(), "page");
+    let written = fs::read_to_string(first.dir.join("report.html")).unwrap();
+    let written = written.split_once("id=\"page\">").unwrap().1.split_once("</script>").unwrap().0;
+    let written: Value = serde_json::from_str(written).unwrap();
+    assert_eq!(page, written, "the page is that of the report");
+    let compared = view.get(&format!("/api/v1/page?run={model}/a&run={model}/b")).json();
+    assert_eq!((compared["kind"].as_str(), compared["runs"].as_array().unwrap().len()), (Some("comparison"), 1));
+    let tables = view.get(&format!("/api/v1/tables?run={model}/b")).json();
+    assert_fits(&tables, "Tables", &api(), "tables");
+    let trace = tables["tables"].as_array().unwrap().iter().find(|table| table["name"] == "trace").unwrap();
+    assert_eq!(trace["rows"].as_u64().unwrap() as usize, second.accesses().len());
+}
+
+#[test]
+fn a_window_holds_the_rows_of_its_time_and_they_can_be_had_one_by_one() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let view = View::of(&run.dir);
+    assert_eq!(view.get("/api/v1/results").json()["single_run"], true);
+    let accesses = run.accesses();
+    let times: Vec<u64> = accesses.iter().map(|access| access.timestamp_ns).collect();
+    let (first, last) = (*times.iter().min().unwrap(), *times.iter().max().unwrap());
+    // The whole, the middle, single moments, and what lies outside.
+    let cuts = [(first, last + 1), (first + (last - first) / 3, last - (last - first) / 3), (times[7], times[7] + 1), (0, first)];
+    for (begin, end) in cuts {
+        let window = view.get(&format!("/api/v1/window?run=.&begin_ns={begin}&end_ns={end}")).json();
+        assert_fits(&window, "Window", &api(), "window");
+        let within: Vec<&Access> = accesses.iter().filter(|access| (begin..end).contains(&access.timestamp_ns)).collect();
+        assert_eq!(window["overview"]["rows"].as_u64().unwrap() as usize, within.len());
+        assert_eq!(tile_bytes(&window["overview"]), access_bytes(&within));
+        let (batches, answer) = view.rows(&format!("run=.&begin_ns={begin}&end_ns={end}&limit=100000"));
+        assert_eq!(answer.headers["dwell-rows"], within.len().to_string());
+        assert_eq!(answer.headers["dwell-more"], "false");
+        let found: Vec<(u64, u64, u64)> = batches.iter().flat_map(rows_of).collect();
+        let expected: Vec<(u64, u64, u64)> =
+            within.iter().map(|access| (access.timestamp_ns, access.address, access.size_bytes)).collect();
+        assert_eq!(found, expected);
+    }
+    let (batches, answer) = view.rows("run=.&limit=5&columns=timestamp_ns,symbol");
+    assert_eq!((batches[0].num_rows(), batches[0].num_columns(), answer.headers["dwell-more"].as_str()), (5, 2, "true"));
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<(u64, u64, u64)> {
+    let row = |row| (wide(batch, "timestamp_ns", row), wide(batch, "address", row), wide(batch, "size_bytes", row));
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Bytes loaded and stored, by region type.
+type BytesByType = BTreeMap<String, (u64, u64)>;
+
+fn tile_bytes(overview: &Value) -> BytesByType {
+    let mut found = BytesByType::new();
+    let tiles = &overview["tiles"];
+    for (cell, place) in tiles["place"].as_array().unwrap().iter().enumerate() {
+        let place = &overview["places"][place.as_u64().unwrap() as usize];
+        let sum = found.entry(place["region_type"].as_str().unwrap().to_owned()).or_default();
+        sum.0 += tiles["read_bytes"][cell].as_u64().unwrap();
+        sum.1 += tiles["written_bytes"][cell].as_u64().unwrap();
+    }
+    found
+}
+
+fn access_bytes(accesses: &[&Access]) -> BytesByType {
+    let mut found = BytesByType::new();
+    for access in accesses {
+        let sum = found.entry(access.region_type.clone()).or_default();
+        *(if access.is_store { &mut sum.1 } else { &mut sum.0 }) += access.size_bytes;
+    }
+    found
+}
+
+#[test]
+fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
+    let place = Workplace::new();
+    let view = View::of(place.path());
+    let (host, token) = (format!("127.0.0.1:{}", view.port), format!("Bearer {}", view.token));
+    let localhost = format!("localhost:{}", view.port);
+    let cookie = format!("other=1; dwell-{}={}", view.port, view.token);
+    let results = "/api/v1/results";
+    let cases: [(u16, &str, Vec<(&str, &str)>); 13] = [
+        (200, results, vec![("Host", &host), ("Authorization", &token)]),
+        (200, results, vec![("Host", &localhost), ("Cookie", &cookie)]),
+        (401, results, vec![("Host", &host)]),
+        (401, "/", vec![("Host", &host)]),
+        (401, "/?token=0123456789abcdef0123456789abcdef", vec![("Host", &host)]),
+        (401, results, vec![("Host", &host), ("Authorization", "Bearer wrong")]),
+        (401, results, vec![("Host", &host), ("Cookie", "dwell=1")]),
+        (403, results, vec![("Host", "evil.example"), ("Authorization", &token)]),
+        (403, results, vec![("Authorization", &token)]),
+        (403, results, vec![("Host", &host), ("Origin", "http://evil.example"), ("Authorization", &token)]),
+        (403, results, vec![("Host", &host), ("Origin", "null"), ("Authorization", &token)]),
+        (413, results, vec![("Host", &host), ("Authorization", &token), ("Content-Length", "5")]),
+        (404, "/etc/passwd", vec![("Host", &host), ("Authorization", &token)]),
+    ];
+    for (status, target, headers) in cases {
+        assert_eq!(view.with_headers(target, &headers).status, status, "{target} {headers:?}");
+    }
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        let request = format!("{method} {results} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {token}\r\nConnection: close\r\n\r\n");
+        assert_eq!(view.raw(&request).status, 405, "{method}");
+    }
+    let long = format!("{results}?{}", "x".repeat(20_000));
+    assert_eq!(view.with_headers(&long, &[("Host", &host), ("Authorization", &token)]).status, 413);
+    let welcome = view.with_headers(&format!("/?token={}", view.token), &[("Host", &host)]);
+    assert_eq!((welcome.status, welcome.headers["location"].as_str()), (303, "/"));
+    let cookie = &welcome.headers["set-cookie"];
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let page = view.with_headers("/", &[("Host", &host), ("Cookie", cookie)]);
+    let policy = &page.headers["content-security-policy"];
+    assert!(policy.contains("default-src 'none'") && policy.contains("connect-src 'self'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+}
+
+#[test]
+fn nothing_outside_the_folder_is_read_and_nothing_in_it_is_written() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let model = run.dir.parent().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(&run.dir, elsewhere.path().join("secret")).unwrap();
+    symlink(elsewhere.path().join("secret"), model.join("linked")).unwrap();
+    let view = View::of(&place.path().join("results"));
+    let name = model.file_name().unwrap().to_str().unwrap();
+    let outside = elsewhere.path().join("secret").display().to_string();
+    for path in [&format!("{name}/linked"), "../..", "..%2f..%2fetc", "/etc", &outside, "", "%00", &format!("{name}/none")] {
+        for kind in ["page", "tables", "rows", "window"] {
+            let answer = view.get(&format!("/api/v1/{kind}?run={path}&begin_ns=0&end_ns=1"));
+            assert!(matches!(answer.status, 400 | 404 | 422), "{kind} {path}: {}", answer.status);
+            assert!(!String::from_utf8_lossy(&answer.body).contains("\"runs\""), "{kind} {path}");
+        }
+    }
+    fs::remove_file(model.join("linked")).unwrap();
+    fs::rename(elsewhere.path().join("secret"), &run.dir).unwrap();
+    let before = files_below(place.path());
+    for target in ["results", &format!("page?run={name}/a"), &format!("rows?run={name}/a"), &format!("tables?run={name}/a")] {
+        assert_eq!(view.get(&format!("/api/v1/{target}")).status, 200, "{target}");
+    }
+    assert_eq!(files_below(place.path()), before);
+}
+
+/// Every file with its size and the time of its last change.
+fn files_below(dir: &Path) -> BTreeMap<PathBuf, (u64, std::time::SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let about = entry.metadata().unwrap();
+        if about.is_dir() {
+            found.extend(files_below(&entry.path()));
+        }
+        found.insert(entry.path(), (about.len(), about.modified().unwrap()));
+    }
+    found
+}
+
+#[test]
+fn a_broken_run_is_an_error_of_its_own_and_the_others_are_served() {
+    let place = Workplace::new();
+    let (run, broken) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
+    let trace = broken.dir.join("trace.parquet");
+    let bytes = fs::read(&trace).unwrap();
+    let view = View::of(&place.path().join("results"));
+    let name = run.dir.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let status = |what: &str| view.get(&format!("/api/v1/{what}")).status;
+    for damaged in [&bytes[..bytes.len() / 2], &bytes[..10], b"PAR1 is not enough", &[0; 4096]] {
+        fs::write(&trace, damaged).unwrap();
+        assert_eq!(status(&format!("rows?run={name}/b")), 422);
+        assert_eq!(status(&format!("window?run={name}/b&begin_ns=0&end_ns=9")), 422);
+    }
+    fs::write(broken.dir.join("overview.json"), "{\"format\": 1, \"rows\": 1e999}").unwrap();
+    assert_eq!(status(&format!("page?run={name}/b")), 422);
+    fs::write(broken.dir.join("metadata.json"), "<script>alert(1)</script>").unwrap();
+    assert_eq!((status(&format!("page?run={name}/b")), status("results")), (422, 200));
+    for bad in ["rows?run=x&limit=-1", "rows?run=x&limit=1e9", "window?run=x", "page", "page?rnu=x", "rows?run=x&table=y"] {
+        assert!(matches!(status(bad), 400 | 404), "{bad}");
+    }
+    assert_eq!(status(&format!("rows?run={name}/a&columns=nothing")), 400);
+    assert_eq!(status(&format!("page?run={name}/a")), 200);
+}
+
+#[test]
+fn many_clients_and_ones_that_never_read_do_not_stop_it() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let view = View::of(&run.dir);
+    let request = |target: &str| {
+        format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\r\n", view.port, view.token)
+    };
+    let stalled: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", view.port)).unwrap();
+            // Answers pile up, for nobody reads them.
+            (0..20).for_each(|_| stream.write_all(request("/api/v1/page?run=.").as_bytes()).unwrap());
+            stream
+        })
+        .collect();
+    let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", view.port)).unwrap()).collect();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..50).map(|_| scope.spawn(|| view.get("/api/v1/page?run=.").json())).collect();
+        let pages: Vec<Value> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+        assert!(pages.iter().all(|page| *page == pages[0]));
+    });
+    drop((stalled, silent));
+    assert_eq!(view.get("/api/v1/results").status, 200);
+}
+
+#[test]
+fn a_page_that_did_not_change_is_not_sent_again() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let view = View::of(&run.dir);
+    let first = view.get("/api/v1/page?run=.");
+    let (host, token) = (format!("127.0.0.1:{}", view.port), format!("Bearer {}", view.token));
+    let headers = [("Host", host.as_str()), ("Authorization", token.as_str()), ("If-None-Match", first.headers["etag"].as_str())];
+    let again = view.with_headers("/api/v1/page?run=.", &headers);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    let metrics = run.dir.join("metrics.csv");
+    fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "\n").unwrap();
+    assert_eq!(view.with_headers("/api/v1/page?run=.", &headers).status, 200);
+}
+
+/// A run that goes on until it is told to end.
+fn endless_run(place: &Workplace) -> (Child, PathBuf) {
+    let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
+    let arguments = ["--prompt", "abc", "--max-tokens", "100000", "--context-length", "200000", "--ignore-end"];
+    let child = place.run_command(&model, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    (child, place.opened_run(&model).dir)
+}
+
+#[test]
+fn a_run_is_followed_while_it_is_recorded() {
+    let place = Workplace::new();
+    let (mut child, dir) = endless_run(&place);
+    let name = format!("{}/run", dir.parent().unwrap().file_name().unwrap().to_str().unwrap());
+    wait_for("the run to be listed", || (dir.join("raw/tensor_ops.arrows").is_file()).then_some(()));
+    let view = View::of(&place.path().join("results"));
+    let target = format!("/api/v1/page?run={name}");
+    let rows = || {
+        let page = view.get(&target);
+        let json: Value = serde_json::from_slice(&page.body).unwrap();
+        let rows = json["runs"][0]["overview"]["rows"].as_u64().unwrap_or(0);
+        (rows, json["runs"][0]["state"].clone(), page.headers.get("dwell-refresh").cloned())
+    };
+    wait_for("something to be recorded", || (rows().0 > 0).then_some(()));
+    let (early, state, refresh) = rows();
+    assert_eq!((state, refresh.is_some()), (Value::from("recording"), true));
+    wait_for("more to be recorded", || (rows().0 > early).then_some(()));
+    let listed = view.get("/api/v1/results").json();
+    assert_eq!(listed["runs"][0]["state"], "recording");
+    assert!(!dir.join("trace.parquet").exists(), "the run itself is left alone");
+    send(child.id(), Signal::INT);
+    assert!(child.wait().unwrap().code().is_some());
+    let (last, state, refresh) = rows();
+    assert_eq!((state, refresh), (Value::from("partial"), None), "it was interrupted");
+    let run = Run { dir };
+    assert_eq!(last as usize, run.accesses().len());
+}
+
+#[test]
+fn ending_the_view_leaves_nothing_behind() {
+    let place = Workplace::new();
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, dir) = endless_run(&place);
+    wait_for("the run to be recorded", || (dir.join("raw/tensor_ops.arrows").is_file()).then_some(()));
+    let mut view = View::started(dwell().arg("view").arg(&dir).env("TMPDIR", scratch.path()));
+    let holds = || fs::read_dir(scratch.path()).unwrap().count();
+    wait_for("a snapshot", || (view.get("/api/v1/page?run=.").status == 200).then_some(()));
+    assert!(holds() > 0);
+    send(view.child.id(), Signal::INT);
+    assert_eq!(view.child.wait().unwrap().code(), Some(0));
+    assert_eq!(holds(), 0);
+    send(child.id(), Signal::INT);
+    let _ = child.wait();
+}
+
+#[test]
+fn a_folder_or_port_that_cannot_be_had_is_an_error_with_a_hint() {
+    let place = Workplace::new();
+    let output = dwell().arg("view").arg(place.path().join("nothing")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(text_of(&output).contains("hint:"), "{}", text_of(&output));
+    let view = View::of(place.path());
+    let output = dwell().arg("view").arg(place.path()).args(["--port", &view.port.to_string()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(text_of(&output).contains("--port"), "{}", text_of(&output));
+}

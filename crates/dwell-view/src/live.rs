@@ -1,0 +1,111 @@
+//! Runs that are being recorded: what they have so far, built aside.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dwell_build::{build_snapshot, is_running_dwell};
+use dwell_store::RunDir;
+use tempfile::TempDir;
+
+use crate::error::ApiError;
+
+/// How often a run is looked at at most.
+const LEAST_AGE: Duration = Duration::from_secs(2);
+
+/// A snapshot is used for so many times as long as it took to build: the server takes a tenth of a core at most.
+const AGE_PER_COST: u32 = 10;
+
+/// A snapshot that nobody asked for in this time is removed.
+const LONGEST_UNUSED: Duration = Duration::from_secs(60);
+
+/// A run as it can be read now.
+pub(crate) enum ReadableRun {
+    /// It is finished.
+    Finished(RunDir),
+    /// It goes on; this is what it had a moment ago.
+    Recording(Arc<Snapshot>),
+}
+
+impl ReadableRun {
+    /// Where its tables are.
+    pub(crate) fn dir(&self) -> &RunDir {
+        match self {
+            ReadableRun::Finished(run) => run,
+            ReadableRun::Recording(snapshot) => &snapshot.run,
+        }
+    }
+}
+
+/// What a run had at one time.
+pub(crate) struct Snapshot {
+    run: RunDir,
+    /// Tells it from earlier ones.
+    number: u64,
+    built_at: Instant,
+    cost: Duration,
+    /// Removes the files with the last user.
+    _folder: TempDir,
+}
+
+impl Snapshot {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How long it is used.
+    pub(crate) fn longest_age(&self) -> Duration {
+        LEAST_AGE.max(self.cost * AGE_PER_COST)
+    }
+}
+
+/// The newest snapshot of each run that was asked for.
+#[derive(Default)]
+pub(crate) struct LiveRuns(Mutex<BTreeMap<PathBuf, Kept>>);
+
+struct Kept {
+    snapshot: Arc<Snapshot>,
+    asked_at: Instant,
+}
+
+impl LiveRuns {
+    /// A run, whether it is finished or goes on.
+    pub(crate) fn readable(&self, run: RunDir) -> Result<ReadableRun, ApiError> {
+        match run.marker()? {
+            Some(marker) if !marker.state.is_final() => {
+                if !is_running_dwell(marker.observer_pid) {
+                    return Err(killed(run.path()));
+                }
+                self.snapshot(&run).map(ReadableRun::Recording)
+            }
+            _ => Ok(ReadableRun::Finished(run)),
+        }
+    }
+
+    /// One client builds a snapshot, the others wait for it.
+    fn snapshot(&self, run: &RunDir) -> Result<Arc<Snapshot>, ApiError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, kept| kept.asked_at.elapsed() < LONGEST_UNUSED);
+        let last = kept.get(run.path()).map(|kept| kept.snapshot.clone());
+        let snapshot = match last {
+            Some(last) if last.built_at.elapsed() < last.longest_age() => last,
+            last => Arc::new(build(run, last.map_or(0, |last| last.number) + 1)?),
+        };
+        kept.insert(run.path().to_owned(), Kept { snapshot: snapshot.clone(), asked_at: Instant::now() });
+        Ok(snapshot)
+    }
+}
+
+fn build(run: &RunDir, number: u64) -> Result<Snapshot, ApiError> {
+    let begun_at = Instant::now();
+    let no_room = |error| ApiError::unreadable(format!("making a folder for what is recorded failed with {error}"));
+    let folder = tempfile::Builder::new().prefix("dwell-view-").tempdir().map_err(no_room)?;
+    let run = build_snapshot(run, folder.path())?;
+    Ok(Snapshot { run, number, built_at: Instant::now(), cost: begun_at.elapsed(), _folder: folder })
+}
+
+fn killed(path: &Path) -> ApiError {
+    ApiError::unreadable(format!("this run was killed before it was finished: {path:?}"))
+        .hint(format!("finish it with `dwell recover '{}'`", path.display()))
+}
