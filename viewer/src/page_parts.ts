@@ -40,7 +40,8 @@ export interface Handle {
 }
 
 declare global {
-  var dwell: Handle;
+  /** undefined where no page is shown; without a value it would be the element of that id. */
+  var dwell: Handle | undefined;
 }
 
 export type SectionsOfRun = (run: RunPage, add: AddChart) => (HTMLElement | null)[];
