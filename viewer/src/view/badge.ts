@@ -64,7 +64,7 @@ export class Badge {
       const left = Math.max(0, Math.ceil((this.#retry_ms - this.#now()) / 1000));
       this.#age.textContent = left === 0 ? "Trying again …" : `Trying again in ${left} s.`;
     } else {
-      this.#age.textContent = this.#updated_ms === 0 ? "" : `updated ${age}`;
+      this.#age.textContent = this.#updated_ms === 0 ? "" : `· updated ${age}`;
     }
   }
 }

@@ -7,6 +7,8 @@ import { ordered, type SortValue } from "./list_entries.ts";
 
 /** Rows that are made at a time: more than a screen holds, and quick. */
 const CHUNK = 200;
+/** Stands for a value that is not known. */
+export const NOTHING = "–";
 
 export interface Column<Entry> {
   name: string;
@@ -96,12 +98,13 @@ export class EntryTable<Entry extends { path: string }> {
   #rows(from: number, to: number): HTMLElement[] {
     return this.#sorted
       .slice(from, to)
-      .map((entry) =>
-        element(
-          "tr",
-          { "data-key": entry.path },
-          ...this.columns.map(({ title, cell }) => element("td", { "data-label": title }, cell(entry))),
-        ),
-      );
+      .map((entry) => element("tr", { "data-key": entry.path }, ...this.columns.map((column) => cellOf(column, entry))));
   }
+}
+
+/** A cell without a value is left out where a row is a card. */
+function cellOf<Entry>({ name, title, cell }: Column<Entry>, entry: Entry): HTMLElement {
+  const made = element("td", { class: `cell-${name}`, "data-label": title }, cell(entry));
+  made.classList.toggle("empty", made.textContent === NOTHING);
+  return made;
 }

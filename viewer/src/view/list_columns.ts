@@ -3,7 +3,7 @@
 import { element } from "../dom.ts";
 import { bytes, count, ratio } from "../format.ts";
 import type { ExperimentEntry, RunEntry } from "./api.ts";
-import type { Column } from "./entry_table.ts";
+import { NOTHING, type Column } from "./entry_table.ts";
 import { formatRoute, runLink } from "./routes.ts";
 import { stateMark, stateTitle } from "./states.ts";
 
@@ -25,7 +25,7 @@ export function runColumns(choosing: Choosing): Column<RunEntry>[] {
     column({ name: "run", title: "Run", value: ({ run_id }) => run_id, cell: runName }),
     column({ name: "state", title: "State", value: ({ state }) => stateTitle(state), cell: ({ state }) => stateMark(state) }),
     column({ name: "model", title: "Model", value: ({ model_id }) => model_id, cell: ({ model_id }) => model_id }),
-    column({ name: "engine", title: "Engine", value: ({ engine }) => engine, cell: ({ engine }) => engine ?? "–" }),
+    column({ name: "engine", title: "Engine", value: ({ engine }) => engine, cell: ({ engine }) => engine ?? NOTHING }),
     startedColumn(),
     column({
       name: "tokens",
@@ -64,7 +64,7 @@ export function runColumns(choosing: Choosing): Column<RunEntry>[] {
       title: "Trust",
       meaning: "Whether the run was disturbed, and whether what was recorded is whole enough to be used",
       value: trustWords,
-      cell: (run) => trustWords(run) ?? "–",
+      cell: (run) => trustWords(run) ?? NOTHING,
     }),
     column({ name: "experiment", title: "Experiment", value: (run) => run.experiment_id, cell: experimentLink }),
   ];
@@ -115,7 +115,7 @@ function runName({ path, run_id, problem }: RunEntry): HTMLElement {
 
 function tokens({ prompt_tokens, generated_tokens }: RunEntry): HTMLElement {
   const isUnknown = prompt_tokens === null && generated_tokens === null;
-  return number(isUnknown ? "–" : `${count(prompt_tokens)} + ${count(generated_tokens)}`);
+  return number(isUnknown ? NOTHING : `${count(prompt_tokens)} + ${count(generated_tokens)}`);
 }
 
 function trustWords({ validity, quality }: RunEntry): string | null {
@@ -124,7 +124,7 @@ function trustWords({ validity, quality }: RunEntry): string | null {
 }
 
 function experimentLink({ experiment_id }: RunEntry): HTMLElement | string {
-  return experiment_id === null ? "–" : linkToExperiment(experiment_id, experiment_id);
+  return experiment_id === null ? NOTHING : linkToExperiment(experiment_id, experiment_id);
 }
 
 function linkToExperiment(id: string, title: string): HTMLElement {
