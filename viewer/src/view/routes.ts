@@ -44,7 +44,10 @@ const NANOSECONDS = 9;
 
 /** null if nothing is at this address. */
 export function parseRoute(hash: string): Route | null {
-  const [, name, query] = /^#?(?:\/(\w*))?(?:\?(.*))?$/.exec(hash) ?? [];
+  const [isAddress, name, query] = /^#?(?:\/(\w*))?(?:\?(.*))?$/.exec(hash) ?? [];
+  if (isAddress === undefined) {
+    return null;
+  }
   const values = new URLSearchParams(query ?? "");
   const section = values.get("section") ?? "";
   switch (name ?? "") {
