@@ -5,7 +5,6 @@ import { colourReader, css, type Rgb } from "./colours.ts";
 import { toCsv, type Table } from "./csv.ts";
 import { button, element } from "./dom.ts";
 import { mark, rect, toDom, toFile, type Mark } from "./mark.ts";
-import { onThemeChange } from "./theme.ts";
 import type { TimeWindow } from "./time_window.ts";
 
 /** Cells that are too many for SVG: painted on a canvas below the picture. */
@@ -59,7 +58,6 @@ export class Chart<Scene extends object = object> {
     );
     this.section = element("figure", { class: "chart", id: `chart-${name}`, "aria-label": title }, this.controls, this.frame);
     new ResizeObserver(() => this.#resized()).observe(this.frame);
-    onThemeChange(() => this.#drawing?.raster && this.redraw());
   }
 
   /** Shows the title above the picture: for sections of several charts. */
@@ -87,6 +85,13 @@ export class Chart<Scene extends object = object> {
     if (!this.#isStale) {
       this.#isStale = true;
       requestAnimationFrame(() => this.drawing);
+    }
+  }
+
+  /** Paints canvases again: they hold pixels of the colours that were valid when they were painted. */
+  recolour(): void {
+    if (this.#drawing?.raster) {
+      this.redraw();
     }
   }
 
@@ -165,7 +170,8 @@ function place(canvas: HTMLCanvasElement, plot: Plot, svg: Mark): void {
   canvas.style.height = percent(plot.height, svg.attributes["height"]);
 }
 
-function save(name: string, type: string, content: string): void {
+/** Hands a file to the reader. */
+export function save(name: string, type: string, content: string): void {
   const address = URL.createObjectURL(new Blob([content], { type }));
   element("a", { href: address, download: name }).click();
   // The browser reads the address after this function returns.

@@ -10,7 +10,7 @@ export async function readPage(): Promise<Page> {
     throw new Error("this document has no data: the element with the id “page” is missing");
   }
   const text = script.textContent ?? "";
-  return checked(JSON.parse(script.type === GZIP_TYPE ? await gunzip(text.trim()) : text) as Page);
+  return checkedPage(JSON.parse(script.type === GZIP_TYPE ? await gunzip(text.trim()) : text) as Page);
 }
 
 async function gunzip(base64: string): Promise<string> {
@@ -19,7 +19,7 @@ async function gunzip(base64: string): Promise<string> {
   return new Response(stream).text();
 }
 
-function checked(page: Page): Page {
+export function checkedPage(page: Page): Page {
   if (page.format !== PAGE_FORMAT) {
     throw new Error(`the data has format ${page.format}, and this page shows format ${PAGE_FORMAT}`);
   }

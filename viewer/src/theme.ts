@@ -2,35 +2,32 @@
 
 import { choice } from "./dom.ts";
 
-const listeners = new Set<() => void>();
+type Theme = "auto" | "light" | "dark";
 
-/** Canvases hold pixels, not CSS variables, and are painted again when colours change. Paper is always light. */
-export function onThemeChange(tell: () => void): void {
-  listeners.add(tell);
-}
+let chosen: Theme = "auto";
+let tell: () => void = () => undefined;
 
-export function watchTheme(): void {
+/** Calls `changed` whenever colours change: canvases hold pixels, not CSS variables. Paper is always light. */
+export function watchTheme(changed: () => void): void {
+  tell = changed;
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", tellAll);
+    matchMedia(query).addEventListener("change", tell);
   }
 }
 
 export function themeChoice(): HTMLElement {
-  return choice(
+  return choice<Theme>(
     "Colours",
     [
       ["auto", "Auto"],
       ["light", "Light"],
       ["dark", "Dark"],
     ],
-    "auto",
+    chosen,
     (theme) => {
+      chosen = theme;
       document.documentElement.style.colorScheme = theme === "auto" ? "" : theme;
-      tellAll();
+      tell();
     },
   );
-}
-
-function tellAll(): void {
-  listeners.forEach((tell) => tell());
 }

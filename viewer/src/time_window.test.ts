@@ -15,8 +15,11 @@ test("zooming out ends at the whole run", () => {
   assert.deepEqual(zoomed({ begin_s: 2, end_s: 6 }, WHOLE, 100, 3), WHOLE);
 });
 
-test("zooming in ends at a millionth of the run", () => {
-  assert.ok(Math.abs(length(zoomed({ begin_s: 4, end_s: 4.00001 }, WHOLE, 1e-9, 4)) - 1e-5) < 1e-12);
+test("zooming in ends at a microsecond, however long the run is", () => {
+  for (const end_s of [10, 36_000]) {
+    const closest = zoomed({ begin_s: 4, end_s: 4.00001 }, { begin_s: 0, end_s }, 1e-9, 4);
+    assert.ok(Math.abs(length(closest) - 1e-6) < 1e-12);
+  }
 });
 
 test("a window is moved, not cut, at the ends", () => {

@@ -6,7 +6,7 @@ export interface Span {
 }
 
 /** Deepest zoom. Times of accesses are known to about a microsecond. */
-const LEAST_SHARE = 1e-6;
+const LEAST_S = 1e-6;
 
 export function length(span: Span): number {
   return span.end_s - span.begin_s;
@@ -14,14 +14,14 @@ export function length(span: Span): number {
 
 /** The part of `whole` nearest to `span`: moved inside if it fits, else all of it. */
 export function within(span: Span, whole: Span): Span {
-  const size = Math.min(length(whole), Math.max(length(span), length(whole) * LEAST_SHARE));
+  const size = Math.min(length(whole), Math.max(length(span), LEAST_S));
   const begin_s = Math.min(Math.max(span.begin_s, whole.begin_s), whole.end_s - size);
   return { begin_s, end_s: begin_s + size };
 }
 
 /** `factor` times as long, with the moment `around_s` at the same place on the screen. */
 export function zoomed(span: Span, whole: Span, factor: number, around_s: number): Span {
-  const size = Math.max(length(span) * factor, length(whole) * LEAST_SHARE);
+  const size = Math.max(length(span) * factor, LEAST_S);
   const before = length(span) === 0 ? 0.5 : (around_s - span.begin_s) / length(span);
   const begin_s = around_s - before * size;
   return within({ begin_s, end_s: begin_s + size }, whole);

@@ -4,25 +4,11 @@
 // go to OUT_DIR.
 
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { NARROW, PATIENCE_MS, WIDE, withBrowser } from "./chromium.mjs";
 
-const ARGUMENTS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-/** A machine that compiles at the same time is slow. */
-const PATIENCE_MS = 180_000;
-const WIDE = { width: 1200, height: 900 };
-const NARROW = { width: 360, height: 740 };
 const A4 = { width: 794, height: 1123 };
 
 /** Operation that sets memory to one value: drawn as a write, but no metric counts it. */
@@ -34,25 +20,16 @@ if (!out || files.length === 0) {
   process.exit(2);
 }
 await mkdir(out, { recursive: true });
-const profile = await mkdtemp(join(tmpdir(), "dwell-browser-"));
-const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: "/usr/bin/chromium",
-  args: ARGUMENTS,
-  viewport: WIDE,
-  acceptDownloads: true,
-});
-let failures = 0;
-try {
+const failures = await withBrowser(async (browser) => {
+  let failed = 0;
   for (const file of files) {
-    failures += await checkFile(file);
+    failed += await checkFile(browser, file);
   }
-} finally {
-  await browser.close();
-  await rm(profile, { recursive: true, force: true });
-}
+  return failed;
+});
 process.exit(failures === 0 ? 0 : 1);
 
-async function checkFile(file) {
+async function checkFile(browser, file) {
   const page = await browser.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   const said = [];

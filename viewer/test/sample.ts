@@ -73,11 +73,7 @@ export function runPage(size: SampleSize = SMALL, run_id = "20261116T135349Z-570
   const end_s = (steps.at(-1)?.end_s ?? 0) + TEARDOWN_S;
   const places = placesOf(size);
   const accesses = accessesOf(places, steps);
-  for (const access of accesses) {
-    places[access.place].read_bytes += access.read_bytes;
-    places[access.place].written_bytes += access.written_bytes;
-    places[access.place].rows += 1;
-  }
+  countIn(places, accesses);
   const regions = regionsOf(places, steps, size);
   return {
     run_id,
@@ -132,6 +128,49 @@ export function runPage(size: SampleSize = SMALL, run_id = "20261116T135349Z-570
     },
     metrics: metricsOf(regions),
   };
+}
+
+/** The accesses that a sample run was made of, in order of time, each with the place that it went to. */
+export function sampleAccesses(size: SampleSize = SMALL): (Access & { timestamp_ns: number; in: Place })[] {
+  const places = placesOf(size);
+  return accessesOf(places, stepsOf(size))
+    .map((access) => ({ ...access, timestamp_ns: timeOf(access), in: places[access.place] }))
+    .sort((left, right) => left.timestamp_ns - right.timestamp_ns);
+}
+
+/** An overview of the accesses from `begin_ns` to `end_ns` alone, with places of its own, as `dwell view` makes it. */
+export function sampleWindow(size: SampleSize, begin_ns: number, end_ns: number): Overview {
+  const run = runPage(size).overview;
+  const inside = sampleAccesses(size).filter(({ timestamp_ns: time }) => time >= begin_ns && time < end_ns);
+  const numbers = [...new Set(inside.map(({ place }) => place))].sort((left, right) => left - right);
+  const places = numbers.map((number) => ({ ...run.places[number], read_bytes: 0, written_bytes: 0, rows: 0 }));
+  const accesses = inside.map((access) => ({ ...access, place: numbers.indexOf(access.place) }));
+  countIn(places, accesses);
+  return {
+    ...run,
+    first_ns: inside.at(0)?.timestamp_ns ?? begin_ns,
+    last_ns: inside.at(-1)?.timestamp_ns ?? begin_ns,
+    rows: inside.length,
+    places,
+    tiles: tilesOf(accesses, axisBetween(begin_ns, end_ns, MAP_BINS)),
+    traffic: trafficOf(places, accesses, axisBetween(begin_ns, end_ns, TRAFFIC_BINS)),
+    operations: [],
+    working_set: { steps_per_point: 1, series: [] },
+    survival: [],
+    kv: null,
+  };
+}
+
+function timeOf({ time_s }: Access): number {
+  return BEGIN_NS + Math.floor(time_s * 1e9);
+}
+
+function countIn(places: Place[], accesses: readonly Access[]): void {
+  for (const access of accesses) {
+    places[access.place].read_bytes += access.read_bytes;
+    places[access.place].written_bytes += access.written_bytes;
+    places[access.place].rows += 1;
+  }
 }
 
 /** Token times vary a little, always in the same way. */
@@ -200,16 +239,20 @@ function bytesOf(place: Place, step: Step): { read_bytes: number; written_bytes:
 }
 
 function axisOf(end_s: number, mostBins: number): TimeAxis {
+  return axisBetween(BEGIN_NS, BEGIN_NS + end_s * 1e9, mostBins);
+}
+
+function axisBetween(begin_ns: number, end_ns: number, mostBins: number): TimeAxis {
   let bin_ns = 1024;
-  const bins = (): number => Math.ceil((BEGIN_NS + end_s * 1e9) / bin_ns) - Math.floor(BEGIN_NS / bin_ns);
+  const bins = (): number => Math.ceil(end_ns / bin_ns) - Math.floor(begin_ns / bin_ns);
   while (bins() > mostBins) {
     bin_ns *= 2;
   }
-  return { first_bin_ns: Math.floor(BEGIN_NS / bin_ns) * bin_ns, bin_ns, bins: bins() };
+  return { first_bin_ns: Math.floor(begin_ns / bin_ns) * bin_ns, bin_ns, bins: bins() };
 }
 
 function binOf(axis: TimeAxis, time_s: number): number {
-  return Math.floor((BEGIN_NS + time_s * 1e9 - axis.first_bin_ns) / axis.bin_ns);
+  return Math.floor((BEGIN_NS + Math.floor(time_s * 1e9) - axis.first_bin_ns) / axis.bin_ns);
 }
 
 function overviewOf(places: Place[], accesses: Access[], steps: Step[], size: SampleSize, end_s: number): Overview {
@@ -219,8 +262,8 @@ function overviewOf(places: Place[], accesses: Access[], steps: Step[], size: Sa
     last_ns: BEGIN_NS + end_s * 1e9,
     rows: accesses.length,
     places,
-    tiles: tilesOf(accesses, end_s),
-    traffic: trafficOf(places, accesses, end_s),
+    tiles: tilesOf(accesses, axisOf(end_s, MAP_BINS)),
+    traffic: trafficOf(places, accesses, axisOf(end_s, TRAFFIC_BINS)),
     operations: [
       { symbol: "MUL_MAT", rows: 60_000, read_bytes: 19_457_160_624, written_bytes: 92_000_000 },
       { symbol: "FLASH_ATTN_EXT", rows: 9_000, read_bytes: 578_542_080, written_bytes: 14_000_000 },
@@ -234,8 +277,7 @@ function overviewOf(places: Place[], accesses: Access[], steps: Step[], size: Sa
   };
 }
 
-function tilesOf(accesses: Access[], end_s: number): Overview["tiles"] {
-  const axis = axisOf(end_s, MAP_BINS);
+function tilesOf(accesses: readonly Access[], axis: TimeAxis): Overview["tiles"] {
   const cells = new Map<number, Access>();
   for (const access of accesses) {
     const key = access.place * axis.bins + binOf(axis, access.time_s);
@@ -257,8 +299,7 @@ function tilesOf(accesses: Access[], end_s: number): Overview["tiles"] {
   };
 }
 
-function trafficOf(places: Place[], accesses: Access[], end_s: number): Overview["traffic"] {
-  const axis = axisOf(end_s, TRAFFIC_BINS);
+function trafficOf(places: Place[], accesses: readonly Access[], axis: TimeAxis): Overview["traffic"] {
   const series = regionTypes(places).map((region_type) => {
     const read_bytes = Array.from({ length: axis.bins }, () => 0);
     const written_bytes = [...read_bytes];

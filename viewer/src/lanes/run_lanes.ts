@@ -1,7 +1,7 @@
 /** The lanes of a run, from top to bottom. */
 
 import { seriesStyle } from "../colours.ts";
-import type { Request, RunPage, Samples } from "../page.ts";
+import type { Request, RunPage, Samples, Traffic } from "../page.ts";
 import type { Span } from "../time_window.ts";
 import { greatest, untilNext, type Lane, type LaneKind, type LaneSeries } from "./lane.ts";
 import { trafficLane } from "./traffic.ts";
@@ -10,13 +10,13 @@ import { trafficLane } from "./traffic.ts";
 const MOST_REQUEST_ROWS = 12;
 
 /** Lanes that have anything to show. `mostBars` is how many bars of traffic can be told apart. */
-export function runLanes(run: RunPage, window: Span, mostBars: number): Lane[] {
+export function runLanes(run: RunPage, window: Span, mostBars: number, traffic: Traffic = run.overview.traffic): Lane[] {
   const { timeline } = run;
   const lanes = [
     phaseLane(run),
     requestLane(timeline.requests),
     tokenLane(run),
-    trafficLane(run, window, mostBars),
+    trafficLane(run, window, mostBars, traffic),
     timeline.memory && sampleLane("memory", "Resident memory", timeline.memory, timeline.end_s),
     kvLane(run),
     timeline.pressure && sampleLane("pressure", "Pressure: time spent waiting", timeline.pressure, timeline.end_s),

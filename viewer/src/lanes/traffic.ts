@@ -3,7 +3,7 @@
 import { binBegin, binGroups, binsOf, sumOf, type BinRange, type Bins } from "../bins.ts";
 import { byRegionType, regionColour } from "../colours.ts";
 import { SIDES } from "../mirrored.ts";
-import type { RunPage, TrafficSeries } from "../page.ts";
+import type { RunPage, Traffic, TrafficSeries } from "../page.ts";
 import { regionTitle } from "../region_titles.ts";
 import type { Span } from "../time_window.ts";
 import type { Lane, LaneSeries } from "./lane.ts";
@@ -11,8 +11,7 @@ import type { Lane, LaneSeries } from "./lane.ts";
 export const READ = "read";
 const WRITTEN = "written";
 
-export function trafficLane(run: RunPage, window: Span, mostBars: number): Lane {
-  const { traffic } = run.overview;
+export function trafficLane(run: RunPage, window: Span, mostBars: number, traffic: Traffic = run.overview.traffic): Lane {
   const bins = binsOf(traffic, run.timeline.begin_ns);
   const groups = binGroups(bins, window, mostBars);
   const ordered = [...traffic.series].sort(byRegionType);

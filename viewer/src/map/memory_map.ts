@@ -5,6 +5,7 @@ import { binAt, binBegin, binsIn, binsOf, type Bins } from "../bins.ts";
 import type { Drawing } from "../chart.ts";
 import { regionColour, type Rgb } from "../colours.ts";
 import type { Cell, Table } from "../csv.ts";
+import type { DetailSource } from "../detail.ts";
 import { bytes, counted, duration } from "../format.ts";
 import {
   blended,
@@ -22,7 +23,7 @@ import { fitted } from "../legend.ts";
 import { CellIndex, bytesByType, totalOf, type Bytes } from "./cells.ts";
 import { DEPTHS, layOut, type MapGroup, type MapPath, type MapRow } from "./layout.ts";
 import { picture, rect, text, titled, type Mark } from "../mark.ts";
-import type { Place, RunPage } from "../page.ts";
+import type { Place, RunPage, Tiles } from "../page.ts";
 import { regionTitle } from "../region_titles.ts";
 import type { Reading } from "../time_chart.ts";
 import type { Span } from "../time_window.ts";
@@ -43,6 +44,8 @@ export interface MapScene {
   mode: Mode;
   groups: MapGroup[];
   cells: MapCells;
+  /** Length of a cell. */
+  cell_s: number;
   scale: HeatScale;
   /** Bytes of all cells of the run, whatever is shown. */
   totals: Record<string, Bytes>;
@@ -61,7 +64,7 @@ const LEGEND_BARS: Record<Mode, LegendBar[]> = {
 };
 
 /** What the reader chose and points at. */
-class MapState {
+export class MapState {
   path: MapPath = [];
   mode: Mode = "both";
   /** The group that the keyboard is on. */
@@ -70,17 +73,27 @@ class MapState {
 }
 
 export class MemoryMap {
-  readonly state = new MapState();
-  readonly bins: Bins;
-  readonly index: CellIndex;
   readonly totals: Record<string, Bytes>;
   groups: MapGroup[] = [];
+  #index: CellIndex;
 
-  constructor(readonly run: RunPage) {
+  constructor(
+    readonly run: RunPage,
+    readonly detail: DetailSource,
+    readonly state: MapState,
+  ) {
     const { tiles, places } = run.overview;
-    this.bins = binsOf(tiles, run.timeline.begin_ns);
-    this.index = new CellIndex(tiles, places.length);
+    this.#index = new CellIndex(tiles, places.length);
     this.totals = Object.fromEntries(bytesByType(tiles, places));
+  }
+
+  /** The cells that were drawn last. */
+  get index(): CellIndex {
+    return this.#index;
+  }
+
+  get bins(): Bins {
+    return binsOf(this.#index.tiles, this.run.timeline.begin_ns);
   }
 
   get places(): readonly Place[] {
@@ -100,13 +113,23 @@ export class MemoryMap {
     const left = width < 560 ? 100 : this.state.path.length < 2 ? 150 : 220;
     const { groups, height } = layOut(this.places, this.state.path);
     this.groups = groups;
+    this.drawFrom(this.detail.tilesFor(window));
     const plot: Plot = { left, top: 4, width: width - left, height };
     const x = linear([window.begin_s, window.end_s], [0, plot.width]);
     const cells = this.cellsIn(window);
     const scale = this.scaleOf(groups);
     const legendPlot = { ...plot, left: 0, width, top: plot.top + height + BOTTOM };
     const legendTitle = `Bytes in ${duration(this.bins.length_s)}, logarithmic`;
-    const scene = { window, path: this.state.path, mode: this.state.mode, groups, cells, scale, totals: this.totals };
+    const scene: MapScene = {
+      window,
+      path: this.state.path,
+      mode: this.state.mode,
+      groups,
+      cells,
+      cell_s: this.bins.length_s,
+      scale,
+      totals: this.totals,
+    };
     return {
       scene,
       svg: picture(
@@ -123,16 +146,23 @@ export class MemoryMap {
     };
   }
 
+  drawFrom(tiles: Tiles): void {
+    if (tiles !== this.#index.tiles) {
+      this.#index = new CellIndex(tiles, this.places.length);
+    }
+  }
+
   cellsIn(window: Span): MapCells {
-    const range = binsIn(this.bins, window);
+    const { bins } = this;
+    const range = binsIn(bins, window);
     const cells: MapCells = { place: [], begin_s: [], end_s: [], read_bytes: [], written_bytes: [] };
     for (const { place } of this.groups.flatMap(({ rows }) => rows)) {
       const { begin, end } = this.index.cellsOf(place, range.from, range.to);
       for (let position = begin; position < end; position += 1) {
         const bin = this.index.tiles.bin[position];
         cells.place.push(place);
-        cells.begin_s.push(binBegin(this.bins, bin));
-        cells.end_s.push(binBegin(this.bins, bin + 1));
+        cells.begin_s.push(binBegin(bins, bin));
+        cells.end_s.push(binBegin(bins, bin + 1));
         cells.read_bytes.push(this.index.tiles.read_bytes[position]);
         cells.written_bytes.push(this.index.tiles.written_bytes[position]);
       }
@@ -143,10 +173,11 @@ export class MemoryMap {
   /** Of all times, so that a shade means the same while the window moves. */
   scaleOf(groups: MapGroup[]): HeatScale {
     const { tiles } = this.index;
+    const { count } = this.bins;
     const values = groups
       .flatMap(({ rows }) => rows)
       .flatMap(({ place }) => {
-        const { begin, end } = this.index.cellsOf(place, 0, this.bins.count);
+        const { begin, end } = this.index.cellsOf(place, 0, count);
         const read = this.state.mode === "written" ? [] : tiles.read_bytes.slice(begin, end);
         return this.state.mode === "read" ? read : [...read, ...tiles.written_bytes.slice(begin, end)];
       });

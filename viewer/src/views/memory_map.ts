@@ -1,10 +1,10 @@
 /** Which memory is read and written when: a row per tensor, a column per span of time. */
 
 import type { Chart } from "../chart.ts";
+import type { DetailSource } from "../detail.ts";
 import { button, choice, element, section } from "../dom.ts";
 import { DEPTHS, descended, groupAt, placesAt, rowAt, type MapPath } from "../map/layout.ts";
 import { MemoryMap, type MapScene } from "../map/memory_map.ts";
-import type { RunPage } from "../page.ts";
 import { timeChart } from "../time_chart.ts";
 import type { TimeWindow } from "../time_window.ts";
 import type { RunView } from "../view.ts";
@@ -15,7 +15,7 @@ const MODES = [
   ["written", "Writes"],
 ] as const;
 
-export const memoryMapView: RunView = ({ run, window, add }) =>
+export const memoryMapView: RunView = ({ run, window, detail, mapState, add }) =>
   run.overview.places.length === 0
     ? null
     : section(
@@ -23,11 +23,10 @@ export const memoryMapView: RunView = ({ run, window, add }) =>
         "Memory map",
         "Where do reads and writes go? Each row is a tensor, ordered by kind of memory, layer and name; each column is a span of time. " +
           "Click a kind of memory to see its layers, a layer to see its tensors; or use the keys ↑ ↓, Enter and Escape.",
-        add(memoryMapChart(run, window)),
+        add(memoryMapChart(new MemoryMap(run, detail, mapState), window, detail)),
       );
 
-function memoryMapChart(run: RunPage, window: TimeWindow): Chart<MapScene> {
-  const map = new MemoryMap(run);
+function memoryMapChart(map: MemoryMap, window: TimeWindow, detail: DetailSource): Chart<MapScene> {
   const chart = timeChart({
     name: "memory_map",
     title: "Memory map",
@@ -37,6 +36,7 @@ function memoryMapChart(run: RunPage, window: TimeWindow): Chart<MapScene> {
     click: ({ y }) => walk.open(groupAt(map.groups, y - chart.drawing.plot.top)),
   });
   const walk = new MapWalk(map, window, () => chart.redraw());
+  detail.onDetail(() => chart.redraw());
   followPointer(chart, map);
   chart.frame.addEventListener("keydown", (event) => {
     if (walk.press(event.key)) {

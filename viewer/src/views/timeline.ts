@@ -2,6 +2,7 @@
 
 import { linear, timeAxis, type Plot } from "../axes.ts";
 import type { Chart, Drawing } from "../chart.ts";
+import type { DetailSource } from "../detail.ts";
 import { section } from "../dom.ts";
 import { bytesPerSecond, counted, duration } from "../format.ts";
 import { GESTURE_HELP } from "../gestures.ts";
@@ -24,16 +25,19 @@ const BOTTOM = 24;
 /** Pixels of a bar of traffic. */
 const BAR_PIXELS = 2;
 
-export const timelineView: RunView = ({ run, window, add }) =>
+export const timelineView: RunView = ({ run, window, detail, add }) =>
   section(
     "timeline",
     "Timeline",
     `When is memory read and written, and what happens meanwhile? ${SIDES_NOTE} ${GESTURE_HELP}`,
-    add(timelineChart(run, window)),
+    add(timelineChart(run, window, detail)),
   );
 
-function timelineChart(run: RunPage, window: TimeWindow): Chart<TimelineScene> {
-  return lanesChart("timeline", "Timeline", window, (shown, mostBars) => runLanes(run, shown, mostBars));
+function timelineChart(run: RunPage, window: TimeWindow, detail: DetailSource): Chart<TimelineScene> {
+  const lanesOf = (shown: Span, mostBars: number): Lane[] => runLanes(run, shown, mostBars, detail.trafficFor(shown));
+  const chart = lanesChart("timeline", "Timeline", window, lanesOf);
+  detail.onDetail(() => chart.redraw());
+  return chart;
 }
 
 /** A chart of any lanes; `lanesOf` gives those of a window. */

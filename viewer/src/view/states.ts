@@ -1,0 +1,50 @@
+/** How far a run or an experiment has come, in words. */
+
+import { element } from "../dom.ts";
+import type { EntryState } from "./api.ts";
+
+interface StateWords {
+  title: string;
+  meaning: string;
+  /** What it looks like: `live` has a dot, `bad` and `note` the colours of problems and notes. */
+  look: "plain" | "live" | "note" | "bad";
+}
+
+const WORDS: Record<EntryState, StateWords> = {
+  complete: { title: "Complete", meaning: "Everything that should be there is.", look: "plain" },
+  partial: { title: "Partial", meaning: "It is finished, and something that should be there is missing.", look: "note" },
+  recording: { title: "Recording", meaning: "It is being recorded now.", look: "live" },
+  building: { title: "Building", meaning: "It has ended, and its tables are being written.", look: "live" },
+  killed: {
+    title: "Killed",
+    meaning: "Its process ended before the run was finished. `dwell recover` finishes it.",
+    look: "bad",
+  },
+  damaged: { title: "Damaged", meaning: "A file of it cannot be read.", look: "bad" },
+  foreign: { title: "Foreign", meaning: "Another program made it.", look: "plain" },
+};
+
+/** A state that will change without anybody doing anything. */
+export function isUnderWay(state: string): boolean {
+  return state === "recording" || state === "building";
+}
+
+export function stateTitle(state: EntryState): string {
+  return wordsOf(state).title;
+}
+
+/** The word, with a dot before what is under way. */
+export function stateMark(state: EntryState): HTMLElement {
+  const { title, meaning, look } = wordsOf(state);
+  return element(
+    "span",
+    { class: `state state-${look}`, title: meaning },
+    look === "live" ? element("span", { class: "dot", "aria-hidden": "true" }) : null,
+    title,
+  );
+}
+
+/** A later version may know other states. */
+function wordsOf(state: EntryState): StateWords {
+  return WORDS[state] ?? { title: state, meaning: "", look: "plain" };
+}
