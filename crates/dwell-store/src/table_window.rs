@@ -125,7 +125,22 @@ mod tests {
     /// A table of tokens, token `n` at `1000 + 10 n`, in row groups of 128 K rows.
     fn table(dir: &Path, rows: u32) {
         let mut writer = TableWriter::create(dir, Table::Tokens).unwrap();
-        let token = |n: u32| TokenRow { token_index: n, begin_ns: 1000 + 10 * u64::from(n), ..TokenRow::default() };
+        let token = |n: u32| TokenRow {
+            token_index: n,
+            step: n,
+            sequence: 0,
+            position: None,
+            token_id: None,
+            text: String::new(),
+            is_generated: true,
+            begin_ns: 1000 + 10 * u64::from(n),
+            end_ns: 1005 + 10 * u64::from(n),
+            rss_bytes: None,
+            kv_bytes: None,
+            pss_bytes: None,
+            anon_bytes: None,
+            gpu_bytes: None,
+        };
         let all: Vec<TokenRow> = (0..rows).map(token).collect();
         for rows in all.chunks(10_000) {
             writer.write(&tokens::batch(rows)).unwrap();

@@ -7,10 +7,10 @@ use dwell_events::CollectorName;
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
-    /// What has to work for exit code 0: collectors, or any name that is listed.
+    /// Collectors and probes that must work for exit code 0.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = CollectorName::BY_DEFAULT)]
     pub(crate) collect: Vec<String>,
-    /// Folder in which a recording is tried; nothing of it is left.
+    /// Folder for a trial recording, which is removed.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
     /// Print the report as JSON.

@@ -10,10 +10,10 @@ pub(crate) struct ExperimentArgs {
     /// Experiment file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Folder that run directories would be made in. Default: what the file says.
+    /// Results directory. Default: that of the file.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Print as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

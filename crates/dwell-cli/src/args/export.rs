@@ -10,25 +10,25 @@ use dwell_report::{EXPORTERS, Exporter};
 pub(crate) struct ExportArgs {
     /// Run directory, results directory, or the folder of a model in one.
     pub(crate) path: PathBuf,
-    /// Where the dataset is to be published; or perfetto, for one run as a trace that the Perfetto UI opens.
+    /// Dataset for Hugging Face or Zenodo, or one run as a trace for the Perfetto UI.
     #[arg(long, value_parser = format())]
     pub(crate) format: ExportFormat,
-    /// Folder to make, or file to write for perfetto; it must not exist yet.
+    /// Folder to create, or file for perfetto; must not exist yet.
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
-    /// SPDX name or expression of the licence of the data, such as CC-BY-4.0. Default: that of the experiments.
+    /// Licence of the data as an SPDX expression, such as CC-BY-4.0. Default: that of the experiments.
     #[arg(long, visible_alias = "license", value_name = "SPDX")]
     pub(crate) licence: Option<String>,
     /// Title of the dataset. Default: the name of the experiment.
     #[arg(long)]
     pub(crate) title: Option<String>,
-    /// Export raw/ too, from which everything else can be made again.
+    /// Include raw/, from which all tables can be rebuilt.
     #[arg(long)]
     pub(crate) with_raw: bool,
-    /// Export every finished run, also those that do not count.
+    /// Include finished runs that do not count.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print what was exported as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

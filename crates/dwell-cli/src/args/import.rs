@@ -27,7 +27,7 @@ pub(crate) struct ImportArgs {
     /// Name of the model that was served.
     #[arg(long, value_name = "NAME", default_value = "imported")]
     pub(crate) model_id: String,
-    /// Name of the run. Default: the time and a random part.
+    /// Name of the run; must not exist yet. Default: the time and random digits.
     #[arg(long, value_name = "NAME")]
     pub(crate) run_id: Option<String>,
     /// Print the report as JSON.

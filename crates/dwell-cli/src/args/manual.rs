@@ -7,17 +7,17 @@ use clap_complete::Shell;
 
 #[derive(Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
 
 #[derive(Args)]
 pub(crate) struct ManArgs {
-    /// Folder to write the pages to, such as ~/.local/share/man/man1.
+    /// Folder for the pages, such as ~/.local/share/man/man1.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// Replace pages that exist.
+    /// Replace existing files.
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -91,10 +91,10 @@ Examples:
     propagate_version = true
 )]
 pub(crate) struct Cli {
-    /// Print errors with their hints and the result alone: no progress and no remarks.
+    /// Print only the result and errors: no progress, no notes.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Say what is done and how long each step takes.
+    /// Print each step and its duration.
     #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) verbose: bool,
     #[command(subcommand)]
@@ -117,67 +117,67 @@ fn with_display_name(command: clap::Command) -> clap::Command {
 pub(crate) enum Command {
     /// Run a model and record every access to its weights, KV cache and activations.
     Run(Box<RunArgs>),
-    /// Record every access of a command that computes with ggml, and sample the memory of all its processes.
+    /// Run a command, record every access that it makes through ggml, and sample the memory of its processes.
     Trace(Box<TraceArgs>),
-    /// Sample the memory of any program with all its processes, until it ends.
+    /// Sample the memory of a program and all its processes until it exits.
     Watch(WatchArgs),
-    /// Run a model and store chosen activations in a tensor stream.
+    /// Run a model and store activations in a tensor stream.
     Capture(Box<CaptureArgs>),
-    /// Check an experiment file, and whether its experiment can be run here.
+    /// Check an experiment file, and whether the experiment can run on this machine.
     Validate(ExperimentArgs),
-    /// List every run of an experiment, with the time and space that it takes.
+    /// List the runs of an experiment, with estimates of time and disk space.
     Plan(ExperimentArgs),
     /// List the runs and experiments of a results directory, newest first.
     Ls(LsArgs),
     /// Print the summary of a finished run again.
     Show(ShowArgs),
-    /// Compute the metrics of a finished run again, or aggregate those of all runs in a folder.
+    /// Compute the metrics of a finished run again, or aggregate all runs in a folder.
     #[command(visible_alias = "analyze")]
     Analyse(AnalyseArgs),
-    /// Put runs side by side: memory, growth per token, speed and times, against theory.
+    /// Compare runs: memory, growth per token against theory, speed and times.
     Compare(CompareArgs),
-    /// Write a page that shows a run, a comparison of runs or an experiment: one file that needs no network.
+    /// Write an HTML report on a run, a comparison of runs or an experiment.
     Report(ReportArgs),
     /// Look at a results directory in the browser, also while runs are recorded.
     View(ViewArgs),
-    /// Make a folder of runs that is ready to be published: tables, data dictionary, card, checksums, licence.
+    /// Export runs as a dataset for Hugging Face or Zenodo, or one run as a Perfetto trace.
     Export(ExportArgs),
-    /// Check every file of a run, or of all runs in a folder, against their manifests.
+    /// Check the files of a run, or of all runs in a folder, against their manifests.
     Verify(VerifyArgs),
-    /// Finish a run that was killed, or all such runs in a folder: make their tables from what was recorded.
+    /// Finish a run that was killed, or all such runs in a folder, from the raw records.
     Recover(RecoverArgs),
-    /// Label the accesses of a finished run anew, by rules, and write them as a run of their own.
+    /// Label the accesses of a finished run by rules, and write them as a new run.
     Relabel(RelabelArgs),
-    /// Make runs of what other programs recorded.
+    /// Import recordings of other programs as runs.
     Import {
         #[command(subcommand)]
         command: ImportCommand,
     },
     /// Print the JSON Schema of experiment files, for editors.
     Schema,
-    /// Try what can be observed on this machine, and say what would enable the rest.
+    /// Test what this machine can observe, and show how to enable the rest.
     Doctor(DoctorArgs),
-    /// Describe, check, mend, convert and compare tensor streams.
+    /// Describe, check, recover, convert and compare tensor streams.
     Tensors {
         #[command(subcommand)]
         command: TensorsCommand,
     },
-    /// Get, make and describe model files.
+    /// Download, make and describe model files.
     Model {
         #[command(subcommand)]
         command: ModelCommand,
     },
-    /// Print a script with which a shell completes commands and options.
+    /// Print a shell completion script.
     Completions(CompletionsArgs),
     /// Write the manual pages of all commands.
     Man(ManArgs),
     /// The process that runs the model; started by `dwell run`.
     #[command(hide = true)]
     Worker,
-    /// Becomes the program that is given, which then ends with the process that started it.
+    /// Becomes the given program, which then ends when the process that started it does.
     #[command(hide = true)]
     Guard {
-        /// Kill it then, rather than ask it to end.
+        /// Kill it rather than terminate it.
         #[arg(long)]
         kill: bool,
         /// The program and its arguments.

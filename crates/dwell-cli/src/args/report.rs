@@ -9,20 +9,19 @@ use super::results::exclusion_reason;
 
 #[derive(Args)]
 pub(crate) struct ReportArgs {
-    /// Run directories, results directories, or folders of models in one. One run makes the report of that run, several
-    /// are compared.
+    /// Run directories, results directories, or folders of models in one. Several runs are compared.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Report on an experiment of the results directory, by its id or name.
+    /// Report on this experiment of the results directory, by id or name.
     #[arg(long, value_name = "ID")]
     pub(crate) experiment: Option<String>,
-    /// Take in runs of the experiment that are left out for these reasons.
+    /// Include runs of the experiment that do not count for these reasons.
     #[arg(long, value_name = "REASON", value_delimiter = ',', value_parser = exclusion_reason, requires = "experiment")]
     pub(crate) include: Vec<ExclusionReason>,
     /// File to write. Default: report.html in the current folder.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file if it exists.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
     /// Open the report in the browser.

@@ -14,23 +14,23 @@ pub(crate) struct AnalyseArgs {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) figures: MetricsArgs,
-    /// Metrics to show; of several runs, those to aggregate. Default: all.
+    /// Metrics to show or aggregate. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Metric::NAMES, Metric::from_name))]
     pub(crate) metrics: Vec<Metric>,
-    /// Aggregate the runs of this experiment only, by id or name.
+    /// Aggregate only the runs of this experiment, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
-    /// Aggregate runs that do not count after all: failed, partial, warmup, untraced, relabelled, quality_fail,
+    /// Include runs that do not count for these reasons: failed, partial, warmup, untraced, relabelled, quality_fail,
     /// contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
-    /// Folder to write summary.csv, summary.json and the plots of the aggregate to.
+    /// Folder for summary.csv, summary.json and plots of the aggregate.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace files of the output that exist.
+    /// Replace existing files.
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
-    /// Print the whole report as JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

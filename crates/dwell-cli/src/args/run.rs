@@ -66,22 +66,22 @@ const SINGLE_RUN_OPTIONS: [&str; 51] = [
 /// How metrics are computed. What is not given stays as the run, or dwell, has it.
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
-    /// Whose definitions the metrics follow. Default: dwell.
+    /// Definitions of the metrics. Default: dwell.
     #[arg(long, value_parser = one_of(Definitions::NAMES, Definitions::from_name))]
     pub(crate) definitions: Option<Definitions>,
-    /// Write-once ratio from which data is rated high_mrm. Default: 0.8.
+    /// Lowest write-once ratio of class high_mrm. Default: 0.8.
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) high_write_once: Option<f64>,
-    /// Retention p99 in seconds from which data is rated high_mrm. Default: 10.
+    /// Lowest retention p99 of class high_mrm, in seconds. Default: 10.
     #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) high_retention_secs: Option<f64>,
-    /// Write-once ratio from which data is rated medium_mrm. Default: 0.5.
+    /// Lowest write-once ratio of class medium_mrm. Default: 0.5.
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) medium_write_once: Option<f64>,
-    /// Retention p50 in seconds from which data is rated medium_mrm. Default: 1.
+    /// Lowest retention p50 of class medium_mrm, in seconds. Default: 1.
     #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) medium_retention_secs: Option<f64>,
-    /// Speed of one sequence that suitability holds at: it turns steps into seconds. Default: 20.
+    /// Decode speed of one sequence that converts steps to seconds for suitability. Default: 20.
     #[arg(long, value_name = "N", value_parser = parse_tokens_per_sec)]
     pub(crate) at_tokens_per_sec: Option<f64>,
 }
@@ -112,10 +112,10 @@ fn parse_within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64,
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
-    /// Run an experiment: every combination that this file asks for.
+    /// Run every combination of this experiment file.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = SINGLE_RUN_OPTIONS)]
     pub(crate) config: Option<PathBuf>,
-    /// Go on with the experiment where it was interrupted.
+    /// Resume an interrupted experiment.
     #[arg(long, requires = "config")]
     pub(crate) resume: bool,
     /// Engine that runs the model.
@@ -123,35 +123,35 @@ pub(crate) struct RunArgs {
     pub(crate) engine: EngineKind,
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
-    /// File with a JSON list of actions (prompt, generate, remove, copy, shift) to do instead of one prompt.
+    /// JSON file with a list of actions (prompt, generate, remove, copy, shift), in place of one prompt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_file", "prompt_tokens", "max_tokens"])]
     pub(crate) actions: Option<PathBuf>,
-    /// Most tokens given to the engine at once.
+    /// Tokens given to the engine at once, at most.
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub(crate) batch_size: u32,
-    /// Sequences generated side by side from the same prompt, 1 to 64.
+    /// Sequences generated in parallel from the same prompt, 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) parallel: u32,
-    /// Let all sequences share one pool of KV cells; else each has context length / parallel cells, rounded up to 256.
+    /// Share one pool of KV cells among all sequences; else each has context length / parallel, rounded up to 256.
     #[arg(long)]
     pub(crate) kv_unified: bool,
-    /// When the context is full, drop its older half and go on instead of ending the generation.
+    /// If the context is full, drop its older half and continue generating.
     #[arg(long)]
     pub(crate) context_shift: bool,
     #[command(flatten)]
     pub(crate) watching: WatchingArgs,
-    /// First run the same without recording, as <RUN>-untraced, to tell how much recording slows it down.
+    /// Measure the slowdown: first do the same run without recording, as <RUN>-untraced.
     #[arg(long)]
     pub(crate) measure_slowdown: bool,
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
-    /// Folder that run directories are made in. Default: results, or what the experiment file says.
+    /// Results directory. Default: results, or that of the experiment file.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Name of the run; it must not exist yet. Default: time and a random part.
+    /// Name of the run; must not exist yet. Default: the time and random digits.
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Print the summary as JSON, and no text.
+    /// Print the summary as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     // Last, since its heading would go on over what comes behind it.

@@ -11,25 +11,25 @@ use super::one_of;
 
 #[derive(Subcommand)]
 pub(crate) enum TensorsCommand {
-    /// Describe a stream: how it ends, what is in it, what it says about itself.
+    /// Describe a stream: end, contents, metadata.
     Info(TensorsFileArgs),
-    /// Check every batch, every checksum, and that every tensor can be decoded.
+    /// Check every batch and checksum, and decode every tensor.
     Verify(TensorsFileArgs),
-    /// End a stream whose writer was stopped, after its last whole batch.
+    /// Finish a stream whose writer was stopped, after its last whole batch.
     Recover(TensorsFileArgs),
-    /// Count tensors, bytes, ratio and errors for each name.
+    /// Print count, bytes, ratio and error for each tensor name.
     Stats(TensorsFileArgs),
     /// Write a stream in another form, or a packet file as a stream.
     Convert(TensorsConvertArgs),
-    /// Compare the tensors of two streams; when they came and how they are stored does not matter.
+    /// Compare the tensors of two streams, regardless of time and codec.
     Diff(TensorsDiffArgs),
-    /// Write chosen tensors as a safetensors file.
+    /// Write tensors to a safetensors file.
     Export(TensorsExportArgs),
 }
 
 #[derive(Args)]
 pub(crate) struct TensorsFileArgs {
-    /// The stream.
+    /// Tensor stream.
     pub(crate) file: PathBuf,
     /// Print the result as JSON.
     #[arg(long)]
@@ -56,40 +56,40 @@ pub(crate) enum PacketDType {
 
 #[derive(Args)]
 pub(crate) struct TensorsConvertArgs {
-    /// A stream or a packet file.
+    /// Tensor stream or packet file.
     pub(crate) input: PathBuf,
     /// File to write.
     pub(crate) output: PathBuf,
-    /// Replace the output if it exists.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
     /// Form of the output.
     #[arg(long, value_enum)]
     pub(crate) to: TensorsForm,
-    /// How a stream stores its elements: none, lz4, zstd:3, float, bounded:range:1e-3 and so on.
+    /// Codec of a stream: none, lz4, zstd:3, float, bounded:range:1e-3 and others.
     #[arg(long, default_value = "float", value_parser = parse_codec)]
     pub(crate) codec: Codec,
-    /// How packets are compressed. Default: none, or as `<INPUT>.shapes.json` says.
+    /// Compression of packets. Default: none, or that of `<INPUT>.shapes.json`.
     #[arg(long, value_name = "CODEC", value_parser = one_of(PacketCodec::NAMES, PacketCodec::from_name))]
     pub(crate) packet_codec: Option<PacketCodec>,
-    /// Type of the elements in packets that are written.
+    /// Element type of written packets.
     #[arg(long, value_enum, default_value = "own", value_name = "TYPE")]
     pub(crate) packet_dtype: PacketDType,
-    /// Type of the elements in packets that are read without their shapes.
+    /// Element type of packets that are read without a shapes file.
     #[arg(long, default_value = "float16", value_name = "TYPE", value_parser = parse_dtype)]
     pub(crate) dtype: DType,
-    /// Print what was written as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct TensorsDiffArgs {
-    /// One stream.
+    /// First tensor stream.
     pub(crate) first: PathBuf,
-    /// The other.
+    /// Second tensor stream.
     pub(crate) second: PathBuf,
-    /// By how much two elements may differ.
+    /// Largest difference between two elements.
     #[arg(long, default_value_t = 0.0, value_name = "DIFFERENCE", value_parser = parse_tolerance)]
     pub(crate) tolerance: f64,
     /// Print the result as JSON.
@@ -99,21 +99,21 @@ pub(crate) struct TensorsDiffArgs {
 
 #[derive(Args)]
 pub(crate) struct TensorsExportArgs {
-    /// The stream.
+    /// Tensor stream.
     pub(crate) file: PathBuf,
     /// File to write.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Replace the output if it exists.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Tensors of these names only; `*` stands for any letters, `?` for one. Can be given several times.
+    /// Only tensors whose name matches this glob; repeatable.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Vec<String>,
-    /// Tensors of these steps only, separated by commas.
+    /// Only these steps, separated by commas.
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     pub(crate) step: Vec<u64>,
-    /// Print what was written as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

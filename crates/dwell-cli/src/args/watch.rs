@@ -12,25 +12,25 @@ const LEAST_INTERVAL_SECS: f64 = 0.001;
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["name", "pid", "command"]))]
 pub(crate) struct WatchArgs {
-    /// Watch the processes whose name or command line contains this, in any case.
+    /// Watch processes whose name or command line contains this text, ignoring case.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
-    /// Watch this process.
+    /// Watch the process with this id.
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
-    /// Start this program and watch it.
+    /// Start this command and watch it.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-    /// How long to wait for a process of that name.
+    /// Seconds to wait for a process with that name.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds, default_value = "10")]
     pub(crate) wait_secs: Duration,
-    /// Label of the rows. Default: the name that was looked for, or that of the program.
+    /// Label of the rows. Default: the value of --name, or the name of the program.
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) label: Option<String>,
-    /// Seconds between two samples, at least 0.001.
+    /// Sampling interval in seconds, at least 0.001.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = interval, default_value = "0.1")]
     pub(crate) interval: Duration,
-    /// Seconds after which to stop. Default: when the processes have ended.
+    /// Seconds after which to stop. Default: when all processes have exited.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many samples.
@@ -39,13 +39,13 @@ pub(crate) struct WatchArgs {
     /// File for the samples, .csv or .parquet.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the output if it exists.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Show how it goes beside a program that was started here; without it the terminal is left to the program.
+    /// Show the live view of a started command too, which shares the terminal.
     #[arg(long, conflicts_with = "json")]
     pub(crate) live: bool,
-    /// Print the summary as JSON, and no text.
+    /// Print the summary as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,7 +9,7 @@ use super::one_of;
 
 #[derive(Args)]
 struct CollectOption {
-    /// Collectors to use; without tensor_ops there are no accesses, only tokens, and without process no memory samples.
+    /// Collectors to use; tensor_ops records accesses, process samples memory.
     #[arg(
         long,
         value_name = "NAME",
@@ -64,16 +64,16 @@ impl Args for CollectArgs {
 pub(crate) struct WatchingArgs {
     #[command(flatten)]
     pub(crate) collect: CollectArgs,
-    /// How finely accesses inside a step are timed.
+    /// Time resolution of accesses within a step.
     #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
     pub(crate) time_resolution: TimeResolution,
-    /// Milliseconds between two samples of a collector that samples.
+    /// Sampling interval of collectors, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
-    /// Seconds for which the machine is watched before the run begins; 0 leaves it out, and the validity unknown.
+    /// Seconds to observe the machine before the run; 0 skips it and leaves the validity unknown.
     #[arg(long, value_name = "SECS", default_value_t = 0.5)]
     pub(crate) baseline_secs: f64,
-    /// Milliseconds between two looks at temperature and frequency.
+    /// Sampling interval of temperature and frequency, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
     pub(crate) sensor_interval_ms: u64,
 }

@@ -104,7 +104,7 @@ fn what_is_served_is_what_the_run_says() {
     let (first, second) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
     let view = View::of(&place.path().join("results"));
     let results = view.get("/api/v1/results").json();
-    assert_fits(&results, "Results", &api(), "results");
+    assert_fits(&results, "ResultsList", &api(), "results");
     let name = results["runs"][0]["path"].as_str().unwrap().to_owned();
     let model = name.split_once('/').unwrap().0;
     let page = view.get(&format!("/api/v1/page?run={model}/a")).json();
@@ -116,7 +116,7 @@ fn what_is_served_is_what_the_run_says() {
     let compared = view.get(&format!("/api/v1/page?run={model}/a&run={model}/b")).json();
     assert_eq!((compared["kind"].as_str(), compared["runs"].as_array().unwrap().len()), (Some("comparison"), 1));
     let tables = view.get(&format!("/api/v1/tables?run={model}/b")).json();
-    assert_fits(&tables, "Tables", &api(), "tables");
+    assert_fits(&tables, "TableList", &api(), "tables");
     let trace = tables["tables"].as_array().unwrap().iter().find(|table| table["name"] == "trace").unwrap();
     assert_eq!(trace["rows"].as_u64().unwrap() as usize, second.accesses().len());
 }
@@ -134,7 +134,7 @@ fn a_window_holds_the_rows_of_its_time_and_they_can_be_had_one_by_one() {
     let cuts = [(first, last + 1), (first + (last - first) / 3, last - (last - first) / 3), (times[7], times[7] + 1), (0, first)];
     for (begin, end) in cuts {
         let window = view.get(&format!("/api/v1/window?run=.&begin_ns={begin}&end_ns={end}")).json();
-        assert_fits(&window, "Window", &api(), "window");
+        assert_fits(&window, "WindowAnswer", &api(), "window");
         let within: Vec<&Access> = accesses.iter().filter(|access| (begin..end).contains(&access.timestamp_ns)).collect();
         assert_eq!(window["overview"]["rows"].as_u64().unwrap() as usize, within.len());
         assert_eq!(tile_bytes(&window["overview"]), access_bytes(&within));
