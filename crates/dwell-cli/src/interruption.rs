@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
+use dwell_metadata::RunRecord;
 use dwell_process::process_tree;
+use dwell_store::RunDir;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -24,9 +26,9 @@ use crate::output::say;
 enum Stage {
     #[default]
     Preparing,
-    Recording(PathBuf),
+    Recording(RunDir),
     Tracing {
-        run: PathBuf,
+        run: RunDir,
         command: Traced,
     },
     Building {
@@ -74,13 +76,13 @@ impl Interruption {
     }
 
     /// From now on the first signal ends the worker.
-    pub(crate) fn recording_begins(&self, run: &Path) {
-        self.enter(Stage::Recording(run.to_owned()));
+    pub(crate) fn recording_begins(&self, run: &RunDir) {
+        self.enter(Stage::Recording(run.clone()));
     }
 
     /// From now on, while a command runs, the first signal is for the command.
-    pub(crate) fn tracing_begins(&self, run: &Path) {
-        self.enter(Stage::Tracing { run: run.to_owned(), command: Traced::default() });
+    pub(crate) fn tracing_begins(&self, run: &RunDir) {
+        self.enter(Stage::Tracing { run: run.clone(), command: Traced::default() });
     }
 
     /// The traced command runs in this process.
@@ -151,9 +153,12 @@ impl Interruption {
             }
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
-            Stage::Recording(run) | Stage::Tracing { run, .. } | Stage::Building { run, .. } => {
-                failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
+            Stage::Recording(run) | Stage::Tracing { run, .. } if !has_begun(&run) => {
+                run.discard();
+                Failure::new("ended by the user before anything was recorded; there is no run")
             }
+            Stage::Recording(run) | Stage::Tracing { run, .. } => failure.hint(recovery(run.path())),
+            Stage::Building { run, .. } => failure.hint(recovery(&run)),
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
             Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
             Stage::Preparing => failure,
@@ -161,6 +166,15 @@ impl Interruption {
         print_failure(&failure);
         std::process::exit(EXIT_NOT_DONE.into());
     }
+}
+
+/// Whether a run holds what a recording begins with, without which it cannot be finished.
+fn has_begun(run: &RunDir) -> bool {
+    run.raw().join(RunRecord::FILE_NAME).is_file()
+}
+
+fn recovery(run: &Path) -> String {
+    format!("finish the run with `dwell recover '{}'`", run.display())
 }
 
 /// Gives a signal to a command.

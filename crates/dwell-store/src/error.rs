@@ -5,7 +5,7 @@ use dwell_events::Hint;
 use dwell_files::FileError;
 use parquet::errors::ParquetError;
 
-use crate::EXPERIMENTS_DIR;
+use crate::is_tree_name;
 
 /// Why something could not be stored or read back.
 ///
@@ -184,7 +184,7 @@ fn plain_name(name: &str) -> String {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     match plain.trim_start_matches(['.', '-']) {
         "" => "unnamed".to_owned(),
-        EXPERIMENTS_DIR => format!("{EXPERIMENTS_DIR}_model"),
+        rest if is_tree_name(rest) => format!("{rest}_model"),
         rest => rest.to_owned(),
     }
 }

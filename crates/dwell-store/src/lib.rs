@@ -47,7 +47,7 @@ pub use raw_reader::{RawReader, StreamEnd};
 pub use raw_writer::{RawCompression, RawWriter};
 pub use records::{RecordsBuilder, records_schema};
 pub use results_manifest::{RESULTS_MANIFEST_FILE, ResultsManifest};
-pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, runs_under, tree_kind};
+pub use results_tree::{EXPERIMENTS_DIR, FoundRun, TreeKind, is_tree_name, runs_under, tree_kind};
 pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
