@@ -1,10 +1,13 @@
-//! What Ctrl-C and SIGTERM do to `dwell run`, `dwell trace` and `dwell capture`.
+//! What Ctrl-C and SIGTERM do to `dwell run`, `dwell trace` and `dwell capture`, and to commands that write for long.
 //!
 //! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
 //! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
 //!
+//! A command that writes a file or folder under another name until it is whole takes that away and ends.
+//!
 //! A traced command is the user's: the first signal is for the command, which may end by it or not, and dwell waits.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +23,9 @@ use signal_hook::iterator::Signals;
 
 use crate::messages::{EXIT_NOT_DONE, Failure, print_failure};
 use crate::output::say;
+
+/// How often the removal of an unfinished folder is tried.
+const REMOVAL_ATTEMPTS: u32 = 10;
 
 /// What is being done, and with which run.
 #[derive(Clone, Default)]
@@ -39,6 +45,8 @@ enum Stage {
     Experiment(String),
     /// With what to do about the stream.
     Capturing(Vec<String>),
+    /// With the file or folder that is not whole yet.
+    Writing(PathBuf),
 }
 
 /// A traced command, and the first signal, which is for it.
@@ -135,6 +143,11 @@ impl Interruption {
         self.enter(Stage::Capturing(hints));
     }
 
+    /// From now on any signal removes what is not whole, and ends dwell.
+    pub(crate) fn writing_begins(&self, unfinished: PathBuf) {
+        self.enter(Stage::Writing(unfinished));
+    }
+
     fn enter(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
@@ -161,11 +174,27 @@ impl Interruption {
             Stage::Building { run, .. } => failure.hint(recovery(&run)),
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
             Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
+            Stage::Writing(unfinished) => end_without(&unfinished, &failure),
             Stage::Preparing => failure,
         };
         print_failure(&failure);
         std::process::exit(EXIT_NOT_DONE.into());
     }
+}
+
+/// Ends dwell, and leaves nothing of what was being written.
+fn end_without(unfinished: &Path, failure: &Failure) -> ! {
+    // Kept to the end: the thread that writes must not complain about what is taken away from it.
+    let _silence = std::io::stderr().lock();
+    print_failure(failure);
+    // That thread may put another file into a folder that is being emptied.
+    for _ in 0..REMOVAL_ATTEMPTS {
+        let _ = fs::remove_file(unfinished).or_else(|_| fs::remove_dir_all(unfinished));
+        if unfinished.symlink_metadata().is_err() {
+            break;
+        }
+    }
+    std::process::exit(EXIT_NOT_DONE.into());
 }
 
 /// Whether a run holds what a recording begins with, without which it cannot be finished.
