@@ -12,7 +12,7 @@ use dwell_store::{FoundRun, RunDir, runs_under};
 use crate::args::{AnalyseArgs, MetricsArgs};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::OutputFolder;
-use crate::output::{print_result, say, step};
+use crate::output::{print_result, say, step, unprinted_beside};
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     let found = step("reading runs", || read_runs(&args.path))?;
@@ -34,11 +34,11 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     if let Some(output) = &args.output {
         step("writing files and plots", || write_files(&aggregate, output, args.force))?;
     }
-    if args.json {
-        super::print_json(&aggregate)?;
-    } else {
-        print_result(&aggregate_text(&aggregate, &args.metrics))?;
-    }
+    let printed = match args.json {
+        true => super::print_json(&aggregate),
+        false => print_result(&aggregate_text(&aggregate, &args.metrics)),
+    };
+    printed.map_err(|error| unprinted_beside(error, args.output.as_ref()))?;
     Ok(if found.has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 

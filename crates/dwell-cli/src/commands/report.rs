@@ -13,7 +13,7 @@ use super::kind_at;
 use crate::args::ReportArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::check_file;
-use crate::output::{print_result, step};
+use crate::output::{print_result, step, unprinted};
 
 const DEFAULT_FILE: &str = "report.html";
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     check_file(&output, args.force)?;
     let (page, has_unreadable) = step("reading runs", || page(args))?;
     write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
-    print_result(&format!("{}\n", output.display()))?;
+    print_result(&format!("{}\n", output.display())).map_err(|error| unprinted(&error, &output))?;
     let is_opened = !args.open || opens_in_browser(&output);
     Ok(if has_unreadable || !is_opened { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
