@@ -90,6 +90,15 @@ pub enum StoreError {
         path: PathBuf,
     },
 
+    /// A finished run lacks tables that it had, so its figures would silently be others.
+    #[error("reading a finished run found that files of its manifest.json are missing ({}): {run:?}", files.join(", "))]
+    MissingTables {
+        /// What is missing, relative to the run.
+        files: Vec<String>,
+        /// The run.
+        run: PathBuf,
+    },
+
     /// The directory is not that of a run.
     #[error("opening a run found neither raw/STATE nor a table: {path:?}")]
     NotARun {
@@ -160,6 +169,9 @@ impl Hint for StoreError {
             )],
             Self::OtherMajorVersion { found, supported, .. } => {
                 vec![format!("read it with a dwell that writes version {found} of it; this one writes {supported}")]
+            }
+            Self::MissingTables { run, .. } => {
+                vec![format!("see all that is wrong with it with `dwell verify '{}'`", run.display())]
             }
             Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
             Self::OtherResultsManifest { path, .. } => {

@@ -19,6 +19,8 @@ pub(crate) const RAW_DIR: &str = "raw";
 pub(crate) const STATE_FILE: &str = "raw/STATE";
 /// The manifest, relative to the run.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
+/// The metrics, relative to the run.
+pub(crate) const METRICS_FILE: &str = "metrics.csv";
 const METADATA_FILE: &str = "metadata.json";
 
 const CREATING: &str = "creating a run directory";
@@ -166,7 +168,7 @@ impl RunDir {
 
     /// `metrics.csv`.
     pub fn metrics_csv(&self) -> PathBuf {
-        self.path.join("metrics.csv")
+        self.path.join(METRICS_FILE)
     }
 
     /// `report.html`.
