@@ -55,11 +55,16 @@ impl Published {
     }
 }
 
+const CHOOSE_A_CACHE: &str = "choose a place with `XDG_CACHE_HOME=DIR`, or give a model file with --model";
+
 /// `$XDG_CACHE_HOME/dwell/models`, or the same under the home directory.
 fn cache_dir() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let base = base.ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set, and the cache needs one"))?;
+    let base = base.ok_or_else(|| {
+        Failure::new("looking for the cache of models found neither XDG_CACHE_HOME nor HOME set, and one is needed")
+            .hint(CHOOSE_A_CACHE)
+    })?;
     Ok(base.join("dwell").join("models"))
 }
 
@@ -67,7 +72,7 @@ fn make_cache() -> anyhow::Result<()> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).map_err(|error| {
         Failure::new(format!("making the cache failed with {error}: {cache:?}"))
-            .hint("choose another place with `XDG_CACHE_HOME=DIR`, or give a model file with --model")
+            .hint(CHOOSE_A_CACHE)
             .into()
     })
 }
@@ -100,6 +105,8 @@ fn name_in(argument: &Path) -> Option<&str> {
 }
 
 fn default_model() -> anyhow::Result<Model> {
+    // Without one there is no place for another model either.
+    cache_dir()?;
     match cached_or_pulled(&PUBLISHED[0]) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {

@@ -19,7 +19,8 @@ mod exclusion;
 mod export;
 mod figures;
 mod group;
-pub mod numbers;
+pub mod missing_runs;
+mod numbers;
 mod page;
 mod perfetto;
 mod run_list;
@@ -40,6 +41,7 @@ pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, data
 pub use figures::{RUN_FIGURE_VIEWS, RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
 pub use page::{Page, RunPage, report_html};
+pub use missing_runs::missing_runs;
 pub use perfetto::{PerfettoReport, export_perfetto};
 pub use run_list::{EntryState, ExperimentEntry, ResultsList, RunEntry, changed_at_utc, list_runs};
 pub use run_results::{MetricsLine, RunResults};

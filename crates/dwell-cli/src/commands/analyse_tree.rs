@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::{Metric, metric_columns};
+use dwell_experiment::list_experiments;
 use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
-use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures};
+use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures, missing_runs};
 use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
@@ -31,6 +32,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     if aggregate.runs == 0 {
         return Err(nothing_counts(&aggregate, &args.path).into());
     }
+    warn_of_missing_runs(&args.path, args.experiment.as_deref(), &facts);
     if let Some(output) = &args.output {
         step("writing files and plots", || write_files(&aggregate, output, args.force))?;
     }
@@ -40,6 +42,13 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     };
     printed.map_err(|error| unprinted_beside(error, args.output.as_ref()))?;
     Ok(if found.has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// Says which experiments in a results directory planned more runs than are there to be aggregated.
+pub(super) fn warn_of_missing_runs(results: &Path, experiment: Option<&str>, runs: &[RunResults]) {
+    for missing in missing_runs(&list_experiments(results), experiment, runs) {
+        say(format_args!("warning: {missing}\n"));
+    }
 }
 
 /// The runs below a folder.

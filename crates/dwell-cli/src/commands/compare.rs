@@ -8,7 +8,7 @@ use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
 use dwell_store::TreeKind;
 
-use super::analyse_tree::read_runs;
+use super::analyse_tree::{read_runs, warn_of_missing_runs};
 use super::kind_at;
 use crate::args::CompareArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
@@ -72,6 +72,7 @@ fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
             .into());
     };
     let found = read_runs(results)?;
+    warn_of_missing_runs(results, Some(&id), &found.facts);
     let runs: Vec<CompareSource> = found
         .facts
         .into_iter()

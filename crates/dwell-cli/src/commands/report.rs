@@ -7,7 +7,7 @@ use dwell_files::write_bytes_atomically;
 use dwell_report::{AggregateOptions, Page, RunPage, aggregate, compare, report_html};
 use dwell_store::{RunDir, TreeKind};
 
-use super::analyse_tree::{nothing_counts, read_runs};
+use super::analyse_tree::{nothing_counts, read_runs, warn_of_missing_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::ReportArgs;
@@ -54,6 +54,7 @@ fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool
     if aggregate.runs == 0 {
         return Err(nothing_counts(&aggregate, path).into());
     }
+    warn_of_missing_runs(path, args.experiment.as_deref(), &found.facts);
     Ok((Page::of_experiment(&aggregate), found.has_unreadable))
 }
 
