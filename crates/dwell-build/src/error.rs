@@ -131,8 +131,8 @@ impl Hint for BuildError {
                 format!("check it with `dwell verify '{}'`", run.display()),
                 "to build its tables again from raw/, remove its manifest.json first".to_owned(),
             ],
-            BuildError::NothingRecorded { .. } => {
-                vec!["it was ended before anything was recorded; run it again under another name".to_owned()]
+            BuildError::NothingRecorded { run } => {
+                vec![format!("it was ended before anything was recorded: remove it with `rm -r '{}'`", run.display())]
             }
             BuildError::Figure { .. } | BuildError::Analysis { .. } => Vec::new(),
         }

@@ -8,6 +8,7 @@ use dwell_experiment::{
     has_errors, probe_collectors,
 };
 use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
+use dwell_worker::find_program;
 use serde::Serialize;
 
 use crate::args::ExperimentArgs;
@@ -95,6 +96,7 @@ impl ExperimentFile {
             Ok(collectors) => {
                 let estimate = Estimate::of(setup);
                 self.findings.extend(check(setup, &collectors, &estimate));
+                self.findings.extend(missing_programs(setup));
                 (self.collectors, self.estimate) = (Some(collectors), Some(estimate));
             }
             Err(findings) => self.findings.extend(findings),
@@ -132,6 +134,18 @@ impl ExperimentFile {
             _ => Err(Failure::new("the experiment cannot be run here; see above").into()),
         }
     }
+}
+
+/// Programs that the experiment starts and that are not there yet. They may be installed before it runs, so this is no
+/// error.
+fn missing_programs(setup: &Setup) -> Vec<Finding> {
+    let started = setup.models.iter().filter(|model| model.engine.profile().is_startable() && !model.is_joined());
+    let missing = started.filter_map(|model| {
+        let error = find_program(model.engine, model.server.program.as_deref()).err()?;
+        let finding = Finding { severity: Severity::Warning, ..Finding::of(&error) };
+        Some(Finding { message: format!("model {:?}: {}", model.id, finding.message), ..finding })
+    });
+    missing.collect()
 }
 
 fn read_text(config: &Path) -> Result<String, Failure> {

@@ -1,17 +1,22 @@
-//! What Ctrl-C and SIGTERM do to `dwell run`, `dwell trace` and `dwell capture`.
+//! What Ctrl-C and SIGTERM do to `dwell run`, `dwell trace` and `dwell capture`, and to commands that write for long.
 //!
 //! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
 //! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
 //!
+//! A command that writes a file or folder under another name until it is whole takes that away and ends.
+//!
 //! A traced command is the user's: the first signal is for the command, which may end by it or not, and dwell waits.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
+use dwell_metadata::RunRecord;
 use dwell_process::process_tree;
+use dwell_store::RunDir;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -19,14 +24,17 @@ use signal_hook::iterator::Signals;
 use crate::messages::{EXIT_NOT_DONE, Failure, print_failure};
 use crate::output::say;
 
+/// How often the removal of an unfinished folder is tried.
+const REMOVAL_ATTEMPTS: u32 = 10;
+
 /// What is being done, and with which run.
 #[derive(Clone, Default)]
 enum Stage {
     #[default]
     Preparing,
-    Recording(PathBuf),
+    Recording(RunDir),
     Tracing {
-        run: PathBuf,
+        run: RunDir,
         command: Traced,
     },
     Building {
@@ -37,6 +45,8 @@ enum Stage {
     Experiment(String),
     /// With what to do about the stream.
     Capturing(Vec<String>),
+    /// With the file or folder that is not whole yet.
+    Writing(PathBuf),
 }
 
 /// A traced command, and the first signal, which is for it.
@@ -74,13 +84,13 @@ impl Interruption {
     }
 
     /// From now on the first signal ends the worker.
-    pub(crate) fn recording_begins(&self, run: &Path) {
-        self.enter(Stage::Recording(run.to_owned()));
+    pub(crate) fn recording_begins(&self, run: &RunDir) {
+        self.enter(Stage::Recording(run.clone()));
     }
 
     /// From now on, while a command runs, the first signal is for the command.
-    pub(crate) fn tracing_begins(&self, run: &Path) {
-        self.enter(Stage::Tracing { run: run.to_owned(), command: Traced::default() });
+    pub(crate) fn tracing_begins(&self, run: &RunDir) {
+        self.enter(Stage::Tracing { run: run.clone(), command: Traced::default() });
     }
 
     /// The traced command runs in this process.
@@ -133,6 +143,11 @@ impl Interruption {
         self.enter(Stage::Capturing(hints));
     }
 
+    /// From now on any signal removes what is not whole, and ends dwell.
+    pub(crate) fn writing_begins(&self, unfinished: PathBuf) {
+        self.enter(Stage::Writing(unfinished));
+    }
+
     fn enter(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
@@ -151,16 +166,44 @@ impl Interruption {
             }
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
-            Stage::Recording(run) | Stage::Tracing { run, .. } | Stage::Building { run, .. } => {
-                failure.hint(format!("finish the run with `dwell recover '{}'`", run.display()))
+            Stage::Recording(run) | Stage::Tracing { run, .. } if !has_begun(&run) => {
+                run.discard();
+                Failure::new("ended by the user before anything was recorded; there is no run")
             }
+            Stage::Recording(run) | Stage::Tracing { run, .. } => failure.hint(recovery(run.path())),
+            Stage::Building { run, .. } => failure.hint(recovery(&run)),
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
             Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
+            Stage::Writing(unfinished) => end_without(&unfinished, &failure),
             Stage::Preparing => failure,
         };
         print_failure(&failure);
         std::process::exit(EXIT_NOT_DONE.into());
     }
+}
+
+/// Ends dwell, and leaves nothing of what was being written.
+fn end_without(unfinished: &Path, failure: &Failure) -> ! {
+    // Kept to the end: the thread that writes must not complain about what is taken away from it.
+    let _silence = std::io::stderr().lock();
+    print_failure(failure);
+    // That thread may put another file into a folder that is being emptied.
+    for _ in 0..REMOVAL_ATTEMPTS {
+        let _ = fs::remove_file(unfinished).or_else(|_| fs::remove_dir_all(unfinished));
+        if unfinished.symlink_metadata().is_err() {
+            break;
+        }
+    }
+    std::process::exit(EXIT_NOT_DONE.into());
+}
+
+/// Whether a run holds what a recording begins with, without which it cannot be finished.
+fn has_begun(run: &RunDir) -> bool {
+    run.raw().join(RunRecord::FILE_NAME).is_file()
+}
+
+fn recovery(run: &Path) -> String {
+    format!("finish the run with `dwell recover '{}'`", run.display())
 }
 
 /// Gives a signal to a command.

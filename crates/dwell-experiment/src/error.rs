@@ -34,6 +34,15 @@ pub enum ExperimentError {
         dir: PathBuf,
     },
 
+    /// The record of an earlier execution cannot be read, so it is not known what there is to go on with.
+    #[error("resuming found the record of an experiment that cannot be read ({reason}): {dir:?}")]
+    UnreadableRecord {
+        /// What is wrong with it.
+        reason: String,
+        /// The experiment.
+        dir: PathBuf,
+    },
+
     /// The disk is full; no other run can succeed.
     #[error("the experiment stopped at run {run_id:?}, {finished} of {planned} are finished: {reason}")]
     DiskFull {
@@ -87,6 +96,10 @@ impl Hint for ExperimentError {
             ExperimentError::BeingRun { .. } => vec!["wait for it to end".to_owned()],
             ExperimentError::Changed { dir, .. } => vec![
                 format!("put back what `{}` holds to go on with it", dir.join("experiment.yaml").display()),
+                "leave out --resume to begin anew".to_owned(),
+            ],
+            ExperimentError::UnreadableRecord { dir, .. } => vec![
+                format!("put back `{}` to go on with it", dir.join("experiment.json").display()),
                 "leave out --resume to begin anew".to_owned(),
             ],
             ExperimentError::DiskFull { hints, .. } => {

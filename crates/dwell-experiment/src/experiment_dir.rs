@@ -10,6 +10,7 @@ use dwell_files::{read_json, write_bytes_atomically, write_json_atomically};
 use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id};
 use serde::{Deserialize, Serialize};
 
+use crate::found_run::FoundRun;
 use crate::{ExperimentError, ExperimentSummary, Setup};
 
 pub(crate) const RECORD_FILE: &str = "experiment.json";
@@ -95,19 +96,32 @@ impl ExperimentDir {
         let digest = setup.digest();
         let name = &setup.experiment.experiment.name;
         let earlier = earlier_executions(&setup.results)?;
-        let Some((path, record)) = earlier.iter().rev().find(|(_, record)| record.name == *name) else {
-            return Ok(Resumable::Nothing);
-        };
+        let found = earlier.iter().rev().find_map(|(path, record)| match record {
+            Ok(record) if record.name == *name => Some(Ok((path, record))),
+            Err(reason) if is_begun_from(path, setup) => {
+                Some(Err(ExperimentError::UnreadableRecord { reason: reason.clone(), dir: path.clone() }))
+            }
+            _ => None,
+        });
+        let Some((path, record)) = found.transpose()? else { return Ok(Resumable::Nothing) };
         let is_finished = path.join(FINISHED_FILE).is_file();
         if record.digest != digest {
             // One that is finished does not stand in the way of a changed one.
             let changed = ExperimentError::Changed { name: name.clone(), dir: path.clone() };
             return if is_finished { Ok(Resumable::Nothing) } else { Err(changed) };
         }
-        if is_finished {
+        let dir = || Ok(Self { _lock: lock(path)?, path: path.clone(), id: record.id.clone() });
+        if !is_finished {
+            return dir().map(Resumable::Unfinished);
+        }
+        if is_every_run_there(setup, &record.id) {
             return Ok(Resumable::Finished { summary: Box::new(finished_summary(path)?) });
         }
-        Ok(Resumable::Unfinished(Self { _lock: lock(path)?, path: path.clone(), id: record.id.clone() }))
+        let dir = dir()?;
+        // It says that all runs are done, which is not so any more.
+        let finished = path.join(FINISHED_FILE);
+        fs::remove_file(&finished).map_err(|error| StoreError::from_io(OPENING, &finished, error))?;
+        Ok(Resumable::Unfinished(dir))
     }
 
     /// The folder.
@@ -122,7 +136,7 @@ impl ExperimentDir {
 
     /// Name of a run of this execution.
     pub(crate) fn run_id(&self, run: &PlannedRun) -> String {
-        format!("{}_{}", self.id, run.name())
+        run_id_of(&self.id, run)
     }
 
     /// Says that all runs are done.
@@ -139,6 +153,29 @@ impl ExperimentDir {
         let target = free.unwrap_or_else(|| folder.join(new_run_id()));
         fs::rename(run, &target).map_err(|error| StoreError::from_io(moving, run, error))
     }
+}
+
+fn run_id_of(experiment_id: &str, run: &PlannedRun) -> String {
+    format!("{experiment_id}_{}", run.name())
+}
+
+/// Whether a run belongs to an execution, by its name.
+pub(crate) fn is_run_of(experiment_id: &str, run_id: &str) -> bool {
+    run_id.strip_prefix(experiment_id).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// Whether no run of a finished execution was deleted or cut since.
+fn is_every_run_there(setup: &Setup, experiment_id: &str) -> bool {
+    let is_there = |run: &PlannedRun| {
+        let path = setup.run_path(run, &run_id_of(experiment_id, run));
+        matches!(FoundRun::at(&path), FoundRun::Finished { .. })
+    };
+    setup.plan.runs.iter().all(is_there)
+}
+
+/// Whether an execution whose record cannot be read may be one of this experiment: another one does not stand in its way.
+fn is_begun_from(dir: &Path, setup: &Setup) -> bool {
+    fs::read(dir.join(CONFIG_FILE)).map_or(true, |text| text == setup.config_text.as_bytes())
 }
 
 /// What became of an execution that is finished. Its results may have been moved since.
@@ -158,8 +195,9 @@ fn lock(dir: &Path) -> Result<File, ExperimentError> {
     }
 }
 
-/// Every execution that was begun in these results, oldest first. Folders without a whole record were never begun.
-fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Record)>, StoreError> {
+/// Every execution that was begun in these results, oldest first, with its record or why that cannot be read. Folders
+/// without a record were never begun.
+fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Result<Record, String>)>, StoreError> {
     let root = results.join(EXPERIMENTS_DIR);
     let entries = match fs::read_dir(&root) {
         Ok(entries) => entries,
@@ -167,10 +205,11 @@ fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Record)>, StoreErr
         Err(error) => return Err(StoreError::from_io(OPENING, &root, error)),
     };
     let record_in = |path: PathBuf| {
-        let text = fs::read(path.join(RECORD_FILE)).ok()?;
-        Some((path, serde_json::from_slice(&text).ok()?))
+        let record = path.join(RECORD_FILE);
+        let read = || read_json(OPENING, &record).map_err(|error| error.to_string());
+        record.is_file().then(|| (path, read()))
     };
-    let mut found: Vec<(PathBuf, Record)> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();
+    let mut found: Vec<_> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
 }

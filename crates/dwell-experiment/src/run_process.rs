@@ -153,7 +153,7 @@ impl RunTask {
         let facts = dwell_record::record_run(&run, &self.request, &interrupted, &mut dwell_record::NoListener)
             .inspect_err(|error| {
                 if !error.leaves_a_run() {
-                    dwell_record::discard_run(&run);
+                    run.discard();
                 }
             })?;
         if facts.is_interrupted {

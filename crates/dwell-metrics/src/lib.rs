@@ -13,7 +13,7 @@ mod window;
 use dwell_analysis::overview::{Overview, OverviewBuilder};
 use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
 use dwell_events::schema::Table;
-use dwell_store::{RunDir, RunState, open_table_subset};
+use dwell_store::{RunDir, RunState, ensure_listed_tables, open_table_subset};
 
 pub use error::MetricsError;
 pub use window::{WindowDrawing, draw_window};
@@ -29,6 +29,7 @@ const ROWS_PER_BACKWARD_ROW: u64 = 100;
 ///
 /// A trace whose rows are not in the order of time is read a second time and sorted.
 pub fn analyse_run(run: &RunDir, options: Options) -> Result<MetricsReport, MetricsError> {
+    ensure_listed_tables(run)?;
     in_order(run, options, |options| analyse_rows(run, Analyser::new(options))).map(|(metrics, _)| metrics)
 }
 

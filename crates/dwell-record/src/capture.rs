@@ -155,12 +155,18 @@ impl CaptureReport {
         match (self.failure.take(), worker.failure(), &job.output) {
             (None, None, _) if self.has_ended || !self.graph.is_empty() => Ok(self),
             (Some((message, hints)), _, Some(output)) if self.has_stream && is_removed_empty(output) => {
-                Err(RecordError::Engine { message, hints })
+                let (path, hints) = (output.path.clone(), without_recovery(hints));
+                Err(match self.has_ended {
+                    // The stream was closed in order: the engine failed before it had computed anything.
+                    true => RecordError::Engine { message, hints },
+                    false => RecordError::NothingCaptured { reason: message, path, hints },
+                })
             }
             (failure, how, Some(output)) if self.has_stream => {
                 let how = || how.map(|how| (how + &worker.last_words(), hints_after_signal(worker.fatal_signal())));
                 let ended = || ("the worker ended without closing the stream".to_owned(), Vec::new());
-                let (reason, mut hints) = failure.or_else(how).unwrap_or_else(ended);
+                let (reason, hints) = failure.or_else(how).unwrap_or_else(ended);
+                let mut hints = without_recovery(hints);
                 if !self.is_finished {
                     let path = output.path.display();
                     hints.push(format!("end the stream where it is with `dwell tensors recover '{path}'`"));
@@ -185,6 +191,11 @@ fn is_removed_empty(output: &CaptureOutput) -> bool {
     let is_empty = |file: TensorFile| file.packets().is_empty() && file.tokens().is_empty();
     let is_new = !output.is_resumed && output.checkpoint_every.is_none();
     is_new && TensorFile::open(&output.path).is_ok_and(is_empty) && fs::remove_file(&output.path).is_ok()
+}
+
+/// What the worker says about recovery was said while the stream was open: only here is it known what became of it.
+fn without_recovery(hints: Vec<String>) -> Vec<String> {
+    hints.into_iter().filter(|hint| !hint.contains("dwell tensors recover")).collect()
 }
 
 /// What a stream that was cut off holds, in words.

@@ -67,6 +67,20 @@ pub enum RecordError {
         run: PathBuf,
     },
 
+    /// A capture ended before anything of it was in its file.
+    #[error(
+        "the capture stopped: {reason}; no tensor had been written, so the empty stream was removed and all that was \
+         computed is lost: {path:?}"
+    )]
+    NothingCaptured {
+        /// Why.
+        reason: String,
+        /// The stream.
+        path: PathBuf,
+        /// What to do about the cause.
+        hints: Vec<String>,
+    },
+
     /// A capture ended before it was done; what was flushed is whole.
     #[error("the capture stopped: {reason}; {kept}: {path:?}")]
     CaptureStopped {
@@ -126,7 +140,9 @@ impl Hint for RecordError {
         match self {
             RecordError::Collect(error) => error.hints(),
             RecordError::Store(error) => error.hints(),
-            RecordError::Engine { hints, .. } | RecordError::CaptureStopped { hints, .. } => hints.clone(),
+            RecordError::Engine { hints, .. }
+            | RecordError::NothingCaptured { hints, .. }
+            | RecordError::CaptureStopped { hints, .. } => hints.clone(),
             RecordError::NotBegun { source, results } => hints_before_anything_was_written(source, results),
             RecordError::RecordingStopped { source, run } => hints_to_recover(source.hints(), run),
             RecordError::WorkerDied { signal, .. } => hints_after_signal(*signal),

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod capture;
-mod discard;
 mod error;
 mod page_cache;
 mod patience;
@@ -19,6 +18,5 @@ mod watch;
 mod worker_process;
 
 pub use capture::{CaptureListener, CaptureReport, capture};
-pub use discard::discard_run;
 pub use error::RecordError;
 pub use session::{NoListener, RecordListener, record_run};

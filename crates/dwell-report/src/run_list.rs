@@ -26,6 +26,8 @@ dwell_events::choices! {
         Recording = "recording",
         /// Its process is writing the tables.
         Building = "building",
+        /// It came to its end, and some of its runs failed.
+        Failed = "failed",
         /// Its process ended before it was finished.
         Killed = "killed",
         /// A file of it cannot be read.
@@ -38,7 +40,8 @@ dwell_events::choices! {
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunEntry {
-    /// Its directory.
+    /// Its directory. In JSON, what is not UTF-8 in it is replaced: else the whole list could not be written.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The run.
     pub run_id: String,
@@ -73,7 +76,8 @@ pub struct RunEntry {
 /// One execution of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentEntry {
-    /// Its folder.
+    /// Its folder; in JSON as text, like that of a run.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// Identifies the execution.
     pub experiment_id: String,
@@ -87,6 +91,12 @@ pub struct ExperimentEntry {
     pub planned_runs: Option<u64>,
     /// Runs in the same list that belong to it and are finished.
     pub finished_runs: u64,
+    /// Runs that failed, the last time that they were tried.
+    pub failed_runs: u64,
+}
+
+fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// Runs and experiments, each newest first.
@@ -105,6 +115,11 @@ impl ResultsList {
             let is_of = |run: &&RunEntry| run.experiment_id.as_deref() == Some(&experiment.experiment_id);
             let is_finished = |run: &&RunEntry| matches!(run.state, EntryState::Complete | EntryState::Partial);
             experiment.finished_runs = runs.iter().filter(is_of).filter(is_finished).count() as u64;
+            let ended_runs = experiment.finished_runs + experiment.failed_runs;
+            // Nobody ended it: every run was tried.
+            if experiment.state == EntryState::Killed && experiment.planned_runs.is_some_and(|runs| runs <= ended_runs) {
+                experiment.state = EntryState::Failed;
+            }
         }
         runs.sort_by(|a, b| (&b.started_at_utc, &a.path).cmp(&(&a.started_at_utc, &b.path)));
         experiments.sort_by(|a, b| (&b.started_at_utc, &a.path).cmp(&(&a.started_at_utc, &b.path)));
@@ -294,6 +309,14 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_is_not_utf_8_is_listed_as_text() {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"results/m\xff/r"));
+        let listed = serde_json::to_value(named_by_folder(path)).unwrap();
+        assert_eq!(listed["path"], "results/m\u{fffd}/r");
+    }
+
+    #[test]
     fn the_newest_run_comes_first_and_an_experiment_counts_its_runs() {
         let dated = |id: &str, at: &str| RunEntry {
             run_id: id.to_owned(),
@@ -307,16 +330,20 @@ mod tests {
             experiment_id: "e".to_owned(),
             name: Some("study".to_owned()),
             started_at_utc: String::new(),
-            state: EntryState::Complete,
+            state: EntryState::Killed,
             planned_runs: Some(3),
             finished_runs: 0,
+            failed_runs: 1,
         };
         let runs = vec![
             dated("a", "2026-01-01T00:00:00Z"),
             dated("b", "2026-01-03T00:00:00Z"),
             dated("c", "2026-01-02T00:00:00Z"),
         ];
+        let killed = ExperimentEntry { failed_runs: 0, ..experiment.clone() };
+        assert_eq!(ResultsList::new(runs.clone(), vec![killed]).experiments[0].state, EntryState::Killed);
         let list = ResultsList::new(runs, vec![experiment]);
+        assert_eq!(list.experiments[0].state, EntryState::Failed, "two finished and one failed are all");
         assert_eq!(list.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
         assert_eq!(list.experiments[0].finished_runs, 2);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dwell_analysis::{Options, SuitabilityThresholds, TypeValues, Value};
 use dwell_files::{TEXT_MAX_BYTES, read_text_at_most};
 use dwell_metadata::RunMetadata;
-use dwell_store::RunDir;
+use dwell_store::{RunDir, ensure_listed_tables};
 
 use crate::ReportError;
 use crate::export::IDENTITY_COLUMNS;
@@ -59,6 +59,7 @@ impl From<TypeValues> for MetricsLine {
 impl RunResults {
     /// Reads the results of a run. A run that was not finished has none but its name and says so in its state.
     pub fn load(run: &RunDir) -> Result<Self, ReportError> {
+        ensure_listed_tables(run)?;
         let unfinished = RunMetadata {
             run_id: run.run_id().to_owned(),
             model_id: run.model_id().to_owned(),

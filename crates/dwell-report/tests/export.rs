@@ -5,7 +5,7 @@
 use std::fs;
 
 use dwell_events::schema::Table;
-use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunResults, export};
+use dwell_report::{EXPORTERS, ExportRequest, ReportError, RunResults, dataset_staging, export};
 use dwell_store::{RunDir, RunState, StoreError, write_manifest};
 
 #[test]
@@ -15,9 +15,11 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
     fs::write(run.metadata_json(), r#"{"run_id": "r", "model_id": "../../out", "state": "complete"}"#).unwrap();
     run.set_state(RunState::Complete).unwrap();
     write_manifest(&run).unwrap();
+    let target = root.path().join("dataset");
     let request = ExportRequest {
         source: run.path().to_owned(),
-        target: root.path().join("dataset"),
+        staging: dataset_staging(&target),
+        target,
         exporter: EXPORTERS.into_iter().find(|exporter| exporter.name() == "zenodo").unwrap(),
         licence: Some("MIT".to_owned()),
         title: None,

@@ -257,7 +257,8 @@ impl Hint for ServerError {
             ],
             ServerError::ChatOnly { .. } => vec![
                 "ask by chat: --api chat".to_owned(),
-                "or use the program for texts: --program llama-completion".to_owned(),
+                "or use the program for texts: --program llama-completion, or `server: {program: llama-completion}` in an experiment"
+                    .to_owned(),
             ],
             ServerError::ContextTooSmall { .. } => hint("ask for a longer context: --context-length N"),
             _ => Vec::new(),
@@ -265,15 +266,20 @@ impl Hint for ServerError {
     }
 }
 
+/// How a program is named: experiments have no options.
+const PROGRAM_OPTION: &str = "--program PATH, or `server: {program: PATH}` in an experiment";
+
 fn no_program_hints(engine: EngineKind) -> Vec<String> {
-    let join =
-        engine.profile().port.map(|port| format!("or join a server that runs already: --url http://127.0.0.1:{port}"));
-    std::iter::once("give its place: --program PATH".to_owned()).chain(join).collect()
+    let join = engine.profile().port.map(|port| {
+        let url = format!("http://127.0.0.1:{port}");
+        format!("or join a server that runs already: --url {url}, or `server: {{url: '{url}'}}` in an experiment")
+    });
+    std::iter::once(format!("give its place: {PROGRAM_OPTION}")).chain(join).collect()
 }
 
 fn not_a_program_hints(engine: EngineKind, program: &Path) -> Vec<String> {
     vec![match engine.profile().takes_prompts {
-        true => "give the place of the program: --program PATH".to_owned(),
+        true => format!("give the place of the program: {PROGRAM_OPTION}"),
         false => format!("see whether it is there, and may be executed: command -v '{}'", program.display()),
     }]
 }

@@ -42,6 +42,7 @@ pub use driver::{FillTemplate, ServerEngine};
 pub use error::ServerError;
 pub use http::{HttpClient, HttpError, HttpLimits, Interruption};
 pub use installed::{InstalledProgram, installed_programs};
+pub use program::find_program;
 pub use prometheus::{PrometheusError, parse_prometheus};
 
 /// Where an engine of this crate works.

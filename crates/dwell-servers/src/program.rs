@@ -325,7 +325,7 @@ pub(crate) fn free_port() -> Result<u16, ServerError> {
 }
 
 /// The given program, or the first of the engine's names in PATH and the usual places.
-pub(crate) fn find_program(engine: EngineKind, given: Option<&Path>) -> Result<PathBuf, ServerError> {
+pub fn find_program(engine: EngineKind, given: Option<&Path>) -> Result<PathBuf, ServerError> {
     if let Some(program) = given {
         return usable(engine, program);
     }

@@ -5,7 +5,7 @@ use dwell_events::Hint;
 use dwell_files::FileError;
 use parquet::errors::ParquetError;
 
-use crate::EXPERIMENTS_DIR;
+use crate::is_tree_name;
 
 /// Why something could not be stored or read back.
 ///
@@ -90,6 +90,15 @@ pub enum StoreError {
         path: PathBuf,
     },
 
+    /// A finished run lacks tables that it had, so its figures would silently be others.
+    #[error("reading a finished run found that files of its manifest.json are missing ({}): {run:?}", files.join(", "))]
+    MissingTables {
+        /// What is missing, relative to the run.
+        files: Vec<String>,
+        /// The run.
+        run: PathBuf,
+    },
+
     /// The directory is not that of a run.
     #[error("opening a run found neither raw/STATE nor a table: {path:?}")]
     NotARun {
@@ -161,6 +170,9 @@ impl Hint for StoreError {
             Self::OtherMajorVersion { found, supported, .. } => {
                 vec![format!("read it with a dwell that writes version {found} of it; this one writes {supported}")]
             }
+            Self::MissingTables { run, .. } => {
+                vec![format!("see all that is wrong with it with `dwell verify '{}'`", run.display())]
+            }
             Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
             Self::OtherResultsManifest { path, .. } => {
                 vec![format!("if it is not needed there, `mv '{0}' '{0}.other'`; a new one is begun", path.display())]
@@ -184,7 +196,7 @@ fn plain_name(name: &str) -> String {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     match plain.trim_start_matches(['.', '-']) {
         "" => "unnamed".to_owned(),
-        EXPERIMENTS_DIR => format!("{EXPERIMENTS_DIR}_model"),
+        rest if is_tree_name(rest) => format!("{rest}_model"),
         rest => rest.to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::run_dir::{MANIFEST_FILE, STATE_FILE};
+use crate::run_dir::{MANIFEST_FILE, METRICS_FILE, STATE_FILE};
 use crate::table_reader::stated_version;
 use crate::utc::{unix_secs_now, utc_text};
 use crate::{RunDir, StoreError};
@@ -65,6 +65,23 @@ impl Manifest {
     /// Reads the manifest of the run in `dir`.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
         Ok(read_json("reading a manifest", &dir.join(MANIFEST_FILE))?)
+    }
+}
+
+/// Refuses a finished run that lacks tables which its manifest lists: some are left out of runs that have none, and
+/// reading such a run would take one that was lost for one that never was.
+pub fn ensure_listed_tables(run: &RunDir) -> Result<(), StoreError> {
+    if run.marker()?.is_some_and(|marker| !marker.state.is_final()) {
+        return Ok(());
+    }
+    // One that is missing or damaged lists nothing; verifying says so.
+    let listed = Manifest::read(run.path()).map(|manifest| manifest.files).unwrap_or_default();
+    let is_table = |path: &str| !path.contains('/') && (path.ends_with(".parquet") || path == METRICS_FILE);
+    let paths = listed.into_iter().map(|file| file.path).filter(|path| is_table(path));
+    let files: Vec<String> = paths.filter(|path| !run.path().join(path).exists()).collect();
+    match files.is_empty() {
+        true => Ok(()),
+        false => Err(StoreError::MissingTables { files, run: run.path().to_owned() }),
     }
 }
 

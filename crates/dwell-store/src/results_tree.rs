@@ -11,6 +11,11 @@ use crate::{RunDir, StoreError};
 /// Folder of a results directory that holds experiments. No model can have this name.
 pub const EXPERIMENTS_DIR: &str = "experiments";
 
+/// Whether a results directory keeps this name for itself: a model of that name would have no folder for its runs.
+pub fn is_tree_name(name: &str) -> bool {
+    [EXPERIMENTS_DIR, RESULTS_MANIFEST_FILE].contains(&name)
+}
+
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeKind {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dwell_events::schema::Table;
 use dwell_files::{FileError, TEXT_MAX_BYTES, read_at_most};
 
-use crate::results_tree::EXPERIMENTS_DIR;
+use crate::results_tree::is_tree_name;
 use crate::run_state::{RunMarker, RunState};
 
 use crate::{StoreError, new_run_id};
@@ -19,6 +19,8 @@ pub(crate) const RAW_DIR: &str = "raw";
 pub(crate) const STATE_FILE: &str = "raw/STATE";
 /// The manifest, relative to the run.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
+/// The metrics, relative to the run.
+pub(crate) const METRICS_FILE: &str = "metrics.csv";
 const METADATA_FILE: &str = "metadata.json";
 
 const CREATING: &str = "creating a run directory";
@@ -31,6 +33,8 @@ pub struct RunDir {
     path: PathBuf,
     model_id: String,
     run_id: String,
+    /// The outermost folder that was made for it; `None` if all folders around it were there.
+    outermost_made: Option<PathBuf>,
 }
 
 impl RunDir {
@@ -40,18 +44,31 @@ impl RunDir {
     pub fn create(results_root: &Path, model_id: &str, run_id: &str) -> Result<Self, StoreError> {
         check_name("model id", model_id)?;
         check_name("run id", run_id)?;
-        if model_id == EXPERIMENTS_DIR {
+        if is_tree_name(model_id) {
             return Err(StoreError::UnusableName { what: "model id", name: model_id.to_owned() });
         }
         let model_dir = results_root.join(model_id);
         let path = model_dir.join(run_id);
+        let outermost_made = model_dir.ancestors().take_while(|folder| is_absent(folder)).last().map(Path::to_owned);
         make_run_folder(&model_dir, &path)?;
-        let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned() };
-        run.fill().inspect_err(|_| {
-            // It is new and empty, and must not be taken for a run.
-            let _ = fs::remove_dir_all(&run.path);
-        })?;
+        let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned(), outermost_made };
+        // It is new and empty, and must not be taken for a run.
+        run.fill().inspect_err(|_| run.discard())?;
         Ok(run)
+    }
+
+    /// Removes a run in which there is nothing to keep, the folder of its model if it holds no other run, and the empty
+    /// folders around it that were made for it.
+    pub fn discard(&self) {
+        // What cannot be removed does no harm: it is marked as a run that was not finished.
+        let _ = fs::remove_dir_all(&self.path);
+        let model_dir = self.path.parent();
+        let made = |folder: &&Path| self.outermost_made.as_ref().is_some_and(|outermost| folder.starts_with(outermost));
+        let made_around = model_dir.into_iter().flat_map(Path::ancestors).skip(1).take_while(made);
+        for folder in model_dir.into_iter().chain(made_around) {
+            // Refused if another run is in it.
+            let _ = fs::remove_dir(folder);
+        }
     }
 
     fn fill(&self) -> Result<(), StoreError> {
@@ -81,7 +98,7 @@ impl RunDir {
             Err(StoreError::File(FileError::Io { .. })) => return Err(StoreError::NotARun { path }),
             Err(error) => return Err(error),
         };
-        let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path };
+        let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path, outermost_made: None };
         match marker {
             Some(marker) => Ok(Self { model_id: marker.model_id, run_id: marker.run_id, ..from_name }),
             None if has_any_table(&from_name.path) => Ok(from_name),
@@ -151,7 +168,7 @@ impl RunDir {
 
     /// `metrics.csv`.
     pub fn metrics_csv(&self) -> PathBuf {
-        self.path.join("metrics.csv")
+        self.path.join(METRICS_FILE)
     }
 
     /// `report.html`.
@@ -186,6 +203,11 @@ pub(crate) fn is_run(dir: &Path) -> bool {
 
 fn has_any_table(dir: &Path) -> bool {
     dir.join(METADATA_FILE).is_file() || Table::ALL.iter().any(|table| dir.join(table.file_name()).is_file())
+}
+
+/// Whether there is nothing of this name, not even where the current folder is meant.
+fn is_absent(folder: &Path) -> bool {
+    !folder.as_os_str().is_empty() && !folder.exists()
 }
 
 /// Another process that discards the only run of the model may take the model's folder away in between.

@@ -88,11 +88,13 @@ fn results_of_which_every_run_failed_are_a_tree_without_runs() {
 }
 
 #[test]
-fn no_model_takes_the_name_of_the_experiments_folder() {
+fn no_model_takes_a_name_of_the_tree() {
     let dir = tempfile::tempdir().unwrap();
-    let error = RunDir::create(dir.path(), EXPERIMENTS_DIR, "run").unwrap_err();
-    assert!(matches!(error, StoreError::UnusableName { what: "model id", .. }), "{error}");
-    assert_eq!(error.hints(), ["use `experiments_model`"]);
+    for name in [EXPERIMENTS_DIR, "manifest.csv"] {
+        let error = RunDir::create(dir.path(), name, "run").unwrap_err();
+        assert!(matches!(error, StoreError::UnusableName { what: "model id", .. }), "{error}");
+        assert_eq!(error.hints(), [format!("use `{name}_model`")]);
+    }
     RunDir::create(dir.path(), "model", EXPERIMENTS_DIR).unwrap();
     assert_eq!(found(dir.path()), paths(&["model/experiments"]));
 }

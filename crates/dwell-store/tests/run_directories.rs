@@ -43,6 +43,21 @@ fn fresh_runs_never_share_a_directory() {
 }
 
 #[test]
+fn a_discarded_run_takes_along_the_empty_folders_that_were_made_for_it() {
+    let root = tempfile::tempdir().unwrap();
+    RunDir::create(&root.path().join("a/results"), "tiny", "one").unwrap().discard();
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+
+    let own = root.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let first = RunDir::create(&own, "tiny", "one").unwrap();
+    RunDir::create(&own, "tiny", "two").unwrap().discard();
+    assert!(first.path().exists() && !own.join("tiny/two").exists());
+    first.discard();
+    assert!(own.exists() && !own.join("tiny").exists(), "the folder was there before");
+}
+
+#[test]
 fn names_that_would_leave_the_results_directory_are_refused() {
     let root = tempfile::tempdir().unwrap();
     for name in ["", "..", "a/b", "/etc", "-rf", ".hidden", "a\nb"] {

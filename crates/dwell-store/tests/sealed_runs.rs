@@ -5,12 +5,13 @@
 use std::fs;
 use std::path::Path;
 
+use dwell_events::Hint;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_files::{FileError, write_json_atomically};
 use dwell_store::{
     ClockAnchor, Manifest, MemoryCsvFile, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, StoreError,
-    TableWriter, records_schema, verify, write_manifest,
+    TableWriter, ensure_listed_tables, records_schema, verify, write_manifest,
 };
 
 /// A complete run with one raw stream, one table and two text files.
@@ -46,6 +47,20 @@ fn a_sealed_run_lists_every_file_and_verifies() {
     let report = verify(run.path(), &Table::ALL).unwrap();
     assert!(report.is_ok() && report.unlisted.is_empty(), "{report:?}");
     assert_eq!(report.ok, paths);
+}
+
+#[test]
+fn a_finished_run_that_lost_a_table_is_refused_and_one_that_never_had_it_is_not() {
+    let root = tempfile::tempdir().unwrap();
+    let run = sealed_run(root.path());
+    fs::remove_file(run.memory_csv()).unwrap();
+    ensure_listed_tables(&run).unwrap();
+    fs::remove_file(run.table(Table::Memory)).unwrap();
+    let error = ensure_listed_tables(&run).unwrap_err();
+    assert!(error.to_string().contains("missing (memory.parquet)"), "{error}");
+    assert!(error.hints()[0].contains("`dwell verify '"), "{:?}", error.hints());
+    run.set_state(RunState::Building).unwrap();
+    ensure_listed_tables(&run).unwrap();
 }
 
 #[test]

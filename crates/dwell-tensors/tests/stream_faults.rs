@@ -75,6 +75,31 @@ fn a_full_disk_keeps_what_was_flushed() {
 }
 
 #[test]
+fn a_disk_smaller_than_one_batch_is_used_nearly_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=20m", "tmpfs"]).arg(dir.path()).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        skip("a_disk_smaller_than_one_batch_is_used_nearly_to_its_end", "mounting a tmpfs needs root");
+        return;
+    }
+    let path = dir.path().join("a.tensors");
+    let outcome = std::panic::catch_unwind(|| {
+        // As large as by default, and never due by its age.
+        let hour = std::time::Duration::from_secs(3600);
+        let options = StreamOptions { codec: Codec::None, flush_interval: hour, ..StreamOptions::default() };
+        let stream = TensorStream::create(&path, options).unwrap();
+        let mut steps = 0..10_000;
+        let is_refused = |step| stream.submit(head("x", step, 300_000), &pattern(step, 300_000)).is_err();
+        assert!(steps.any(is_refused), "the disk never became full");
+        drop(stream);
+        assert!(TensorFile::open(&path).unwrap().file_bytes() > 16 << 20);
+        assert_readable(&path, 50);
+    });
+    let _ = Command::new("umount").arg(dir.path()).status();
+    outcome.unwrap();
+}
+
+#[test]
 #[ignore = "child process of the test below, which limits it"]
 fn limited_process() {
     let path = std::env::var_os(STREAM).unwrap();

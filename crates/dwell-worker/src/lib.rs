@@ -31,7 +31,7 @@ use dwell_servers::ServerEngine;
 use serde::de::DeserializeOwned;
 
 pub use dwell_llama::{WantedTensor, runtime, wanted_tensors};
-pub use dwell_servers::{InstalledProgram, installed_programs};
+pub use dwell_servers::{InstalledProgram, find_program, installed_programs};
 pub use programs::preload_library;
 pub use signals::release_signals;
 

@@ -9,7 +9,7 @@ import type { Overview } from "../page.ts";
 /** Version of these types. */
 export const API_FORMAT = 1;
 
-export type EntryState = "complete" | "partial" | "recording" | "building" | "killed" | "damaged" | "foreign";
+export type EntryState = "complete" | "partial" | "recording" | "building" | "failed" | "killed" | "damaged" | "foreign";
 
 /** `/api/v1/results`: runs and experiments, each newest first. */
 export interface ResultsList {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dwell_files::{FileError, PARTIAL_SUFFIX, rename_durably};
+use dwell_files::{FileError, partial_path, rename_durably};
 use dwell_store::{RunDir, StoreError};
 
 use crate::BuildError;
@@ -26,9 +26,7 @@ impl Staging {
         if fs::symlink_metadata(target).is_ok() {
             return Err(FileError::Exists { action, path: target.to_owned() }.into());
         }
-        let mut folder = target.as_os_str().to_owned();
-        folder.push(PARTIAL_SUFFIX);
-        let folder = PathBuf::from(folder);
+        let folder = partial_path(target);
         if let Some(parent) = folder.parent() {
             fs::create_dir_all(parent).map_err(|error| StoreError::from_io(action, parent, error))?;
         }

@@ -4,15 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::{Metric, metric_columns};
+use dwell_experiment::list_experiments;
 use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
-use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures};
+use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures, missing_runs};
 use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::OutputFolder;
-use crate::output::{print_result, say, step};
+use crate::output::{print_result, say, step, unprinted_beside};
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     let found = step("reading runs", || read_runs(&args.path))?;
@@ -31,15 +32,23 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     if aggregate.runs == 0 {
         return Err(nothing_counts(&aggregate, &args.path).into());
     }
+    warn_of_missing_runs(&args.path, args.experiment.as_deref(), &facts);
     if let Some(output) = &args.output {
         step("writing files and plots", || write_files(&aggregate, output, args.force))?;
     }
-    if args.json {
-        super::print_json(&aggregate)?;
-    } else {
-        print_result(&aggregate_text(&aggregate, &args.metrics))?;
-    }
+    let printed = match args.json {
+        true => super::print_json(&aggregate),
+        false => print_result(&aggregate_text(&aggregate, &args.metrics)),
+    };
+    printed.map_err(|error| unprinted_beside(error, args.output.as_ref()))?;
     Ok(if found.has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// Says which experiments in a results directory planned more runs than are there to be aggregated.
+pub(super) fn warn_of_missing_runs(results: &Path, experiment: Option<&str>, runs: &[RunResults]) {
+    for missing in missing_runs(&list_experiments(results), experiment, runs) {
+        say(format_args!("warning: {missing}\n"));
+    }
 }
 
 /// The runs below a folder.

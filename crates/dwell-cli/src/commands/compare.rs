@@ -8,12 +8,12 @@ use dwell_report::text::comparison_text;
 use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
 use dwell_store::TreeKind;
 
-use super::analyse_tree::read_runs;
+use super::analyse_tree::{read_runs, warn_of_missing_runs};
 use super::kind_at;
 use crate::args::CompareArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::OutputFolder;
-use crate::output::{print_result, result_width, say, step};
+use crate::output::{print_result, result_width, say, step, unprinted_beside};
 
 /// What the folder of an experiment holds from its beginning on.
 const EXPERIMENT_FILE: &str = "experiment.json";
@@ -35,11 +35,11 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     if let Some(output) = &args.output {
         step("writing files and plots", || write_files(&comparison, output, args.force))?;
     }
-    if args.json {
-        super::print_json(&comparison)?;
-    } else {
-        print_result(&comparison_text(&comparison, result_width()))?;
-    }
+    let printed = match args.json {
+        true => super::print_json(&comparison),
+        false => print_result(&comparison_text(&comparison, result_width())),
+    };
+    printed.map_err(|error| unprinted_beside(error, args.output.as_ref()))?;
     Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
@@ -72,6 +72,7 @@ fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
             .into());
     };
     let found = read_runs(results)?;
+    warn_of_missing_runs(results, Some(&id), &found.facts);
     let runs: Vec<CompareSource> = found
         .facts
         .into_iter()

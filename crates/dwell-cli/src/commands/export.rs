@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use dwell_files::partial_path;
 use dwell_report::text::{bytes, counted};
-use dwell_report::{ExportReport, ExportRequest, Exporter, export, export_perfetto};
+use dwell_report::{ExportReport, ExportRequest, Exporter, dataset_staging, export, export_perfetto};
 use dwell_store::RunDir;
 
 use super::analyse_tree::read_runs;
 use crate::args::{ExportArgs, ExportFormat};
+use crate::interruption::Interruption;
 use crate::messages::{Failure, hinted};
 use crate::new_output::{check_file, check_folder};
 use crate::output::{print_result, say, step, unprinted};
@@ -22,20 +24,24 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 /// Writes one run as a trace of Perfetto.
 fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     check_file(&args.output, false)?;
+    Interruption::listen()?.writing_begins(partial_path(&args.output));
     let run = RunDir::open(&args.path).map_err(hinted)?;
     let report = step("exporting", || export_perfetto(&run, &args.output)).map_err(hinted)?;
-    if args.json {
-        super::print_json(&report)?;
+    let printed = if args.json {
+        super::print_json(&report)
     } else {
         let slices = format!("{}, {}", counted(report.tokens, "token"), counted(report.operations, "operation"));
-        print_result(&format!("{slices}, {}\n{}\n", bytes(report.size_bytes), args.output.display()))?;
-    }
+        print_result(&format!("{slices}, {}\n{}\n", bytes(report.size_bytes), args.output.display()))
+    };
+    printed.map_err(|error| unprinted(&error, &args.output))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes a folder that is ready to be published.
 fn export_dataset(args: &ExportArgs, exporter: &'static dyn Exporter) -> anyhow::Result<ExitCode> {
     check_folder(&args.output)?;
+    let staging = dataset_staging(&args.output);
+    Interruption::listen()?.writing_begins(staging.clone());
     let found = step("reading runs", || read_runs(&args.path))?;
     if found.has_unreadable {
         return Err(Failure::new(format!("exporting found runs that cannot be read: {:?}", args.path))
@@ -45,6 +51,7 @@ fn export_dataset(args: &ExportArgs, exporter: &'static dyn Exporter) -> anyhow:
     let request = ExportRequest {
         source: args.path.clone(),
         target: args.output.clone(),
+        staging,
         exporter,
         licence: args.licence.clone(),
         title: args.title.clone(),

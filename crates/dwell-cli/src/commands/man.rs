@@ -8,7 +8,7 @@ use dwell_report::text::counted;
 
 use crate::args::{Cli, ManArgs};
 use crate::new_output::OutputFolder;
-use crate::output::print_result;
+use crate::output::{print_result, unprinted};
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let mut command = Cli::command().disable_help_subcommand(true);
@@ -16,7 +16,8 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let mut pages = OutputFolder::new(&args.output);
     add_pages(&command, &mut pages)?;
     pages.write(args.force)?;
-    print_result(&format!("{}\n{}\n", counted(pages.len() as u64, "page"), args.output.display()))?;
+    print_result(&format!("{}\n{}\n", counted(pages.len() as u64, "page"), args.output.display()))
+        .map_err(|error| unprinted(&error, &args.output))?;
     Ok(ExitCode::SUCCESS)
 }
 

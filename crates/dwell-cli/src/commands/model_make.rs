@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use dwell_files::partial_path;
 use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, make};
 
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
+use crate::interruption::Interruption;
 use crate::messages::hinted;
 use crate::new_output::check_file;
 use crate::output::{print_result, unprinted};
@@ -13,6 +15,7 @@ use crate::terminal::byte_bar;
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let plan = MakePlan::new(spec(args)).map_err(hinted)?;
     check_file(&args.file, args.force)?;
+    Interruption::listen()?.writing_begins(partial_path(&args.file));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     let bar = byte_bar("writing", plan.file_bytes());
     let made = make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes));

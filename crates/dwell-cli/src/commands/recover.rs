@@ -11,7 +11,7 @@ use dwell_store::{RecoveredLog, TreeKind, recover_memory_log, unfinished_memory_
 use super::recover_tree;
 use crate::args::RecoverArgs;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
-use crate::output::{print_result, step};
+use crate::output::{print_result, step, unprinted};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
@@ -27,10 +27,11 @@ pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 /// Makes the table of a watch that was killed.
 fn finish_watch(table: &Path, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     let RecoveredLog { rows, damaged_batches } = recover_memory_log(table).map_err(hinted)?;
-    match args.json {
-        true => super::print_json(&serde_json::json!({ "rows": rows, "damaged_batches": damaged_batches }))?,
-        false => print_result(&format!("{}\n{}\n", counted(rows, "row"), table.display()))?,
-    }
+    let printed = match args.json {
+        true => super::print_json(&serde_json::json!({ "rows": rows, "damaged_batches": damaged_batches })),
+        false => print_result(&format!("{}\n{}\n", counted(rows, "row"), table.display())),
+    };
+    printed.map_err(|error| unprinted(&error, table))?;
     Ok(if damaged_batches > 0 { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::recover::finish;
 use crate::args::RecoverArgs;
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
-use crate::output::print_result;
+use crate::output::{print_result, unprinted};
 
 #[derive(Default, Serialize)]
 struct TreeRecovery {
@@ -62,10 +62,9 @@ pub(crate) fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
             None => recovery.finished += 1,
         }
     }
-    if args.json {
-        super::print_json(&recovery)?;
-    } else {
-        print_result(&text(&recovery))?;
+    let printed = if args.json { super::print_json(&recovery) } else { print_result(&text(&recovery)) };
+    printed.map_err(|error| unprinted(&error, &args.path))?;
+    if !args.json {
         print_hints(&recovery.hints());
     }
     Ok(if recovery.has_loss() { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })

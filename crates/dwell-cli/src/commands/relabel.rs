@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use dwell_analysis::Options;
 use dwell_build::{BuildListener, RelabelReport, RelabelRequest, read_rules, relabel_run};
+use dwell_files::partial_path;
 use dwell_label::RuleSet;
 use dwell_report::text::{count, counted, table};
 use dwell_store::RunState;
 
 use crate::args::RelabelArgs;
+use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, hinted};
 use crate::new_output::check_folder;
 use crate::output::{print_result, step, unprinted};
@@ -28,6 +30,7 @@ pub(crate) fn run(args: &RelabelArgs) -> anyhow::Result<ExitCode> {
         analysis: Options::default(),
     };
     check_folder(&args.output)?;
+    Interruption::listen()?.writing_begins(partial_path(&args.output));
     let mut terminal = Terminal::new(args.json, "", 0);
     let report = step("labelling", || relabel_run(&request, &mut |share| terminal.building(share)));
     terminal.finish();

@@ -7,14 +7,14 @@ use dwell_files::write_bytes_atomically;
 use dwell_report::{AggregateOptions, Page, RunPage, aggregate, compare, report_html};
 use dwell_store::{RunDir, TreeKind};
 
-use super::analyse_tree::{nothing_counts, read_runs};
+use super::analyse_tree::{nothing_counts, read_runs, warn_of_missing_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::ReportArgs;
 use crate::browser::opens_in_browser;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::check_file;
-use crate::output::{print_result, step};
+use crate::output::{print_result, step, unprinted};
 
 const DEFAULT_FILE: &str = "report.html";
 
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     check_file(&output, args.force)?;
     let (page, has_unreadable) = step("reading runs", || page(args))?;
     write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
-    print_result(&format!("{}\n", output.display()))?;
+    print_result(&format!("{}\n", output.display())).map_err(|error| unprinted(&error, &output))?;
     let is_opened = !args.open || opens_in_browser(absolute(&output).as_os_str(), "the report is written");
     Ok(if has_unreadable || !is_opened { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
@@ -55,6 +55,7 @@ fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool
     if aggregate.runs == 0 {
         return Err(nothing_counts(&aggregate, path).into());
     }
+    warn_of_missing_runs(path, args.experiment.as_deref(), &found.facts);
     Ok((Page::of_experiment(&aggregate), found.has_unreadable))
 }
 

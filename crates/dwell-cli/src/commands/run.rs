@@ -7,7 +7,7 @@ use dwell_build::{BuildListener, BuildSetup, BuiltRun, build_run};
 use dwell_events::CollectorName;
 use dwell_files::FileError;
 use dwell_metadata::{RunRequest, UntracedRun};
-use dwell_record::{RecordListener, discard_run, record_run};
+use dwell_record::{RecordListener, record_run};
 use dwell_report::text::summary_text;
 use dwell_report::{LossSummary, RUN_VIEWS, RunSummary};
 use dwell_store::{RunDir, StoreError, new_run_id};
@@ -59,7 +59,7 @@ impl OneRun<'_> {
     fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
         let run = create_run_dir(self.results, &request.model_id, run_id)?;
         let mut terminal = Terminal::new(self.is_quiet, &self.model_name, self.tokens_max.into());
-        self.interruption.recording_begins(run.path());
+        self.interruption.recording_begins(&run);
         let built = record_and_build(&run, request, self.interruption, &mut terminal);
         terminal.finish();
         built
@@ -92,7 +92,7 @@ pub(super) fn record_and_build<L: RecordListener + BuildListener>(
     let facts = recorded
         .inspect_err(|error| {
             if !error.leaves_a_run() {
-                discard_run(run);
+                run.discard();
             }
         })
         .map_err(hinted)?;

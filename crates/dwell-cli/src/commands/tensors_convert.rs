@@ -14,7 +14,7 @@ use super::tensors;
 use crate::args::{PacketDType, TensorsConvertArgs, TensorsExportArgs, TensorsForm};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::check_file;
-use crate::output::{print_result, say};
+use crate::output::{print_result, say, unprinted};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
 
@@ -40,7 +40,8 @@ pub(crate) fn run(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
         TensorsForm::Tensors => tensors::open(&args.output)?.stored(),
         TensorsForm::Safetensors | TensorsForm::Packets => file.stored(),
     };
-    print_converted(&ConvertedStream::whole(&args.output, packets).stored_as(stored), args.json)?;
+    let converted = ConvertedStream::whole(&args.output, packets).stored_as(stored);
+    print_converted(&converted, &args.output, args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 
@@ -56,7 +57,7 @@ fn read_packets(args: &TensorsConvertArgs) -> anyhow::Result<ExitCode> {
     }
     let stored = tensors::open(&args.output)?.stored();
     let converted = ConvertedStream::of_packets(&args.output, &read).stored_as(stored);
-    print_converted(&converted, args.json)?;
+    print_converted(&converted, &args.output, args.json)?;
     converted.notes().iter().for_each(|note| say(format_args!("note: {note}\n")));
     Ok(if converted.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
@@ -73,7 +74,8 @@ pub(crate) fn export(args: &TensorsExportArgs) -> anyhow::Result<ExitCode> {
     }
     check_file(&args.output, args.force)?;
     let packets = export_safetensors(&file, &args.output, is_chosen).map_err(hinted)?;
-    print_converted(&ConvertedStream::whole(&args.output, packets).stored_as(file.stored()), args.json)?;
+    let converted = ConvertedStream::whole(&args.output, packets).stored_as(file.stored());
+    print_converted(&converted, &args.output, args.json)?;
     Ok(tensors::exit_code(&[&file]))
 }
 
@@ -91,9 +93,7 @@ fn is_chosen(file: &TensorFile, entry: &PacketEntry, names: &[NameGlob], steps: 
     has_name && (steps.is_empty() || steps.contains(&entry.step))
 }
 
-fn print_converted(converted: &ConvertedStream, is_json: bool) -> anyhow::Result<()> {
-    if is_json {
-        return super::print_json(converted);
-    }
-    print_result(&converted.text())
+fn print_converted(converted: &ConvertedStream, output: &Path, is_json: bool) -> anyhow::Result<()> {
+    let printed = if is_json { super::print_json(converted) } else { print_result(&converted.text()) };
+    printed.map_err(|error| unprinted(&error, output))
 }

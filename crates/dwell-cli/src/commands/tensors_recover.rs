@@ -7,14 +7,14 @@ use dwell_tensors::recover;
 
 use crate::args::TensorsFileArgs;
 use crate::messages::hinted;
-use crate::output::print_result;
+use crate::output::{print_result, unprinted};
 
 pub(crate) fn run(args: &TensorsFileArgs) -> anyhow::Result<ExitCode> {
     let recovered = recover(&args.file).map_err(hinted)?;
-    if args.json {
-        super::print_json(&recovered)?;
-    } else {
-        print_result(&tensors_recovered_text(&recovered))?;
-    }
+    let printed = match args.json {
+        true => super::print_json(&recovered),
+        false => print_result(&tensors_recovered_text(&recovered)),
+    };
+    printed.map_err(|error| unprinted(&error, &args.file))?;
     Ok(ExitCode::SUCCESS)
 }

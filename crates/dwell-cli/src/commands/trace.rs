@@ -27,7 +27,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let run = create_run_dir(&args.output, &request.model_id, &run_id)?;
     let mut terminal = CommandTerminal { terminal: Terminal::new(args.json, "", 0), interruption: &interruption };
-    interruption.tracing_begins(run.path());
+    interruption.tracing_begins(&run);
     let built = record_and_build(&run, &request, &interruption, &mut terminal);
     terminal.terminal.finish();
     let built = built?;

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use crate::common::{Workplace, cached, dwell, skip, text_of};
+use crate::common::{Workplace, cached, dwell, pid_of, skip, text_of, wait_for};
 use dwell_gguf::MakeSpec;
+use rustix::process::{Signal, kill_process};
 use dwell_store::{open_table, text_at};
 
 /// Two runs of a tiny model; gives back the results directory.
@@ -31,6 +32,47 @@ fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Starts a command and ends it with a signal as soon as `unfinished` finds something; false if it was faster.
+fn is_interrupted(command: &mut Command, unfinished: impl Fn() -> bool) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !unfinished() && child.try_wait().unwrap().is_none() {}
+    // It may have ended just now.
+    let _ = kill_process(pid_of(child.id()), Signal::INT);
+    child.wait().unwrap().code() == Some(2)
+}
+
+#[test]
+fn an_interrupted_command_takes_away_what_it_had_not_finished() {
+    let place = Workplace::new();
+    let source = results(&place);
+    let made = place.path().join("made");
+    let is_begun = || made.is_dir() && fs::read_dir(&made).unwrap().count() > 0;
+    let export = || {
+        let mut command = dwell();
+        command.arg("export").arg(&source).args(["--all", "--licence", "MIT", "--format", "hf"]);
+        command.arg("--output").arg(made.join("dataset"));
+        command
+    };
+    let relabel = || {
+        let mut command = dwell();
+        command.arg("relabel").arg(source.join("model/one")).arg("--output").arg(made.join("run"));
+        command
+    };
+    let make = || {
+        let mut command = dwell();
+        command.args(["model", "make", "--layers", "32", "--embedding", "1024"]).arg(made.join("m.gguf"));
+        command
+    };
+    for command in [&export as &dyn Fn() -> Command, &relabel, &make] {
+        wait_for("an interruption before the end", || {
+            let _ = fs::remove_dir_all(&made);
+            fs::create_dir(&made).unwrap();
+            is_interrupted(&mut command(), is_begun).then_some(())
+        });
+        assert_eq!(names(&made), [""; 0], "{:?}", command());
+    }
 }
 
 #[test]

@@ -66,6 +66,15 @@ fn without_a_way_to_the_default_model_one_is_made_and_that_is_said() {
 }
 
 #[test]
+fn without_a_home_the_default_model_has_no_place_and_that_is_said_once() {
+    let output = dwell().arg("run").env_remove("HOME").env_remove("XDG_CACHE_HOME").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    let expected = "error: looking for the cache of models found neither XDG_CACHE_HOME nor HOME set, and one is needed\n\
+                    hint: choose a place with `XDG_CACHE_HOME=DIR`, or give a model file with --model\n";
+    assert_eq!(stderr_of(&output), expected);
+}
+
+#[test]
 fn a_name_that_no_model_has_is_refused_with_the_names_there_are() {
     let output = dwell().args(["model", "pull", "nonesuch"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

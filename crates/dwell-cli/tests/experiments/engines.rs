@@ -36,6 +36,18 @@ fn a_collector_that_cannot_watch_an_engine_is_replaced_or_refused() {
 }
 
 #[test]
+fn a_server_program_that_is_not_there_is_told_before_the_first_run() {
+    let lab = Lab::new();
+    let (code, said) = validated(&lab, "path: tiny-a.gguf, engine: llama_server, server: {program: ./absent}", "");
+    assert_eq!(code, Some(0), "{said}");
+    let warning = said.lines().find(|line| line.starts_with("warning: model \"served\":")).unwrap_or_default();
+    assert!(warning.contains("nothing is there, a program is needed"), "{said}");
+    assert!(said.contains("`server: {program: PATH}` in an experiment"), "{said}");
+    let (_, said) = validated(&lab, JOINED, "");
+    assert!(!said.contains("a program is needed"), "{said}");
+}
+
+#[test]
 fn swept_keys_that_a_running_server_does_not_follow_are_told_once() {
     let lab = Lab::new();
     let (code, said) = validated(&lab, JOINED, "collectors: {use: [process]}");

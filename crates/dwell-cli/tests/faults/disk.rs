@@ -127,3 +127,19 @@ fn a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_w
     assert_eq!(differs.status.code(), Some(0), "{}", text_of(&differs));
     assert_eq!(TensorFile::open(&path).unwrap().tokens().len(), 60);
 }
+
+#[test]
+fn a_capture_that_finds_no_room_for_anything_says_that_all_is_lost() {
+    let Some(disk) = SmallDisk::mount("16k") else {
+        let name = "a_capture_that_finds_no_room_for_anything_says_that_all_is_lost";
+        return skip(name, "mounting a tmpfs needs root");
+    };
+    let path = disk.path().join("a.tensors");
+    let mut command = dwell();
+    command.arg("capture").arg("--model").arg(small_model()).arg("-o").arg(&path).args(["--prompt", "hello"]);
+    let output = command.args(["--tensors", "*", "--codec", "none"]).output().unwrap();
+    assert_refused(&output, "the capture stopped: writing a tensor stream found no space left", &["df -h"]);
+    let said = text_of(&output);
+    assert!(said.contains("all that was computed is lost") && !said.contains("recover"), "{said}");
+    assert!(!path.exists());
+}

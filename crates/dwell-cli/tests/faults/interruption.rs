@@ -171,3 +171,17 @@ fn ctrl_c_before_the_worker_has_begun_leaves_nothing() {
     wait_for_end_of(worker_pid);
     assert_nothing_is_left(&work);
 }
+
+#[test]
+fn a_second_signal_before_anything_is_recorded_leaves_nothing() {
+    let work = Workplace::new();
+    let live = LiveRun::start(&work, &["--baseline-secs", "60"]);
+    wait_for("the run directory", || live.run.dir.join("raw/STATE").exists().then_some(()));
+    // Two kinds: the kernel would make one of two that are equal.
+    live.signal_observer(Signal::INT);
+    live.signal_observer(Signal::TERM);
+    let (_, output) = live.wait();
+    assert_refused(&output, "before anything was", &[]);
+    assert!(!text_of(&output).contains("dwell recover"), "{}", text_of(&output));
+    assert!(!work.path().join("results").exists(), "the folder was made for the run");
+}

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Workplace, text_of};
+use crate::common::{Workplace, dwell, text_of};
 use crate::models::small_model;
 use crate::outcome::{assert_no_panic, assert_sealed};
 
@@ -60,6 +60,34 @@ fn a_result_that_cannot_be_printed_is_said_and_the_run_is_whole() {
     );
     assert!(said.ends_with(&wanted), "{said}");
     assert_sealed(&run);
+}
+
+#[test]
+fn every_command_that_leaves_files_tells_them_from_a_result_that_did_not_arrive() {
+    let work = Workplace::new();
+    assert!(command(&work, &[]).output().unwrap().status.success());
+    let run = work.opened_run(&small_model()).dir;
+    let run = run.to_str().unwrap();
+    let code = |arguments: &[&str]| {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = dwell().args(arguments).current_dir(work.path()).stdout(full).output().unwrap();
+        (output.status.code(), text_of(&output))
+    };
+    for with_files in [
+        &["compare", run, "-o", "compared"][..],
+        &["analyse", "results", "--include", "contaminated", "-o", "analysed"],
+        &["man", "-o", "man"],
+        &["report", run],
+        &["export", run, "--format", "perfetto", "-o", "trace.pftrace"],
+    ] {
+        let (code, said) = code(with_files);
+        assert_eq!(code, Some(1), "{with_files:?}: {said}");
+        assert!(said.contains("; the work itself is done: "), "{said}");
+    }
+    for with_result_alone in [&["compare", run][..], &["analyse", run], &["show", run], &["ls", "results"]] {
+        let (code, said) = code(with_result_alone);
+        assert_eq!(code, Some(2), "{with_result_alone:?}: {said}");
+    }
 }
 
 #[test]

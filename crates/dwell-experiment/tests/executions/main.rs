@@ -44,6 +44,8 @@ fn main() -> ExitCode {
             what_was_done_before_is_left_alone_when_resumed,
             a_run_that_failed_is_tried_again_when_resumed,
             a_changed_experiment_is_not_resumed_as_another,
+            a_run_that_was_deleted_from_a_finished_experiment_is_done_again,
+            a_damaged_record_is_said_and_not_passed_over,
             an_excluded_repetition_is_told_of_when_it_ends_and_counted,
         ]),
     }
@@ -252,6 +254,28 @@ fn a_changed_experiment_is_not_resumed_as_another() {
     lab.write(&["dies-after-0"], "[256, 1024]");
     let refused = ExperimentDir::find(&lab.setup()).err().unwrap();
     assert!(refused.to_string().contains("have changed since it began"), "{refused}");
+}
+
+fn a_run_that_was_deleted_from_a_finished_experiment_is_done_again() {
+    let lab = Lab::new(&["works"]);
+    let first = lab.execute(&lab.begin(), &mut Told::default());
+    fs::remove_dir_all(lab.results().join(&lab.rows()[1].path)).unwrap();
+    let mut told = Told::default();
+    let second = lab.execute(&lab.unfinished(), &mut told);
+    assert_eq!((second.id, second.finished), (first.id, 2));
+    assert_eq!(ends(&told), [("works", "before"), ("works", "complete")]);
+    assert!(matches!(ExperimentDir::find(&lab.setup()).unwrap(), Resumable::Finished { .. }));
+}
+
+fn a_damaged_record_is_said_and_not_passed_over() {
+    let lab = Lab::new(&["works"]);
+    let summary = lab.execute(&lab.begin(), &mut Told::default());
+    fs::write(summary.dir.join("experiment.json"), "{").unwrap();
+    let refused = ExperimentDir::find(&lab.setup()).err().unwrap();
+    assert!(refused.to_string().contains("the record of an experiment that cannot be read"), "{refused}");
+    // One of another experiment does not stand in the way.
+    fs::write(summary.dir.join("experiment.yaml"), "experiment: {name: other}").unwrap();
+    assert!(matches!(ExperimentDir::find(&lab.setup()).unwrap(), Resumable::Nothing));
 }
 
 fn an_excluded_repetition_is_told_of_when_it_ends_and_counted() {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dwell_events::Hint;
 use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job};
 use dwell_metadata::{RecordingEnd, RunRecord, RunRequest};
-use dwell_record::{RecordError, RecordListener, discard_run, record_run};
+use dwell_record::{RecordError, RecordListener, record_run};
 use dwell_records::TRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_store::{RunDir, RunState};
@@ -139,7 +139,7 @@ fn a_worker_that_fails_before_it_computed_leaves_nothing() {
     assert!(matches!(&error, RecordError::Engine { message, .. } if message.contains("found nothing")), "{error}");
     assert_eq!(error.hints(), ["use another mock"]);
     assert!(!error.leaves_a_run());
-    discard_run(&place.run);
+    place.run.discard();
     assert!(!place.run.path().exists());
 }
 

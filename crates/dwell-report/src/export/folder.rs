@@ -15,6 +15,13 @@ use crate::ReportError;
 
 const ACTION: &str = "writing a dataset";
 
+/// Where a dataset grows until it is whole: a new name for every export, because what a killed one left must not get into
+/// another.
+pub fn dataset_staging(target: &Path) -> PathBuf {
+    let name = target.file_name().map_or_else(|| "dataset".to_owned(), |name| name.to_string_lossy().into_owned());
+    target.with_file_name(format!(".{name}.{}{PARTIAL_SUFFIX}", new_run_id()))
+}
+
 /// A dataset that is being made.
 pub(super) struct Folder {
     target: PathBuf,
@@ -27,20 +34,17 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Begins beside the target, so that giving it its name is one step.
-    pub(super) fn create(target: &Path) -> Result<Self, ReportError> {
+    /// Begins in `staging`, which is beside the target, so that giving it its name is one step.
+    pub(super) fn create(target: &Path, staging: &Path) -> Result<Self, ReportError> {
         if fs::symlink_metadata(target).is_ok() {
             return Err(ReportError::TargetExists { path: target.to_path_buf() });
         }
-        let name = target.file_name().map_or_else(|| "dataset".to_owned(), |name| name.to_string_lossy().into_owned());
-        // Its own: what a killed export left must not get into this one.
-        let staging = target.with_file_name(format!(".{name}.{}{PARTIAL_SUFFIX}", new_run_id()));
-        let parent = staging.parent().unwrap_or(&staging);
+        let parent = staging.parent().unwrap_or(staging);
         fs::create_dir_all(parent).map_err(|error| ReportError::from_io(ACTION, parent, error))?;
-        fs::create_dir(&staging).map_err(|error| ReportError::from_io(ACTION, &staging, error))?;
+        fs::create_dir(staging).map_err(|error| ReportError::from_io(ACTION, staging, error))?;
         Ok(Self {
             target: target.to_path_buf(),
-            staging,
+            staging: staging.to_path_buf(),
             checksums: BTreeMap::new(),
             size_bytes: 0,
             shortened_paths: 0,

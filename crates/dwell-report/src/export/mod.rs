@@ -28,6 +28,7 @@ use crate::{Exclusion, ReportError};
 
 pub use exporter::{EXPORTERS, Exporter};
 use folder::Folder;
+pub use folder::dataset_staging;
 pub(crate) use identity::IDENTITY_COLUMNS;
 use identity::Identity;
 use licence::Licence;
@@ -40,6 +41,8 @@ pub struct ExportRequest {
     pub source: PathBuf,
     /// Folder to make.
     pub target: PathBuf,
+    /// Where it grows until it is whole, from [`dataset_staging`].
+    pub staging: PathBuf,
     /// Where it is to be published.
     pub exporter: &'static dyn Exporter,
     /// The licence as an SPDX expression; that of the experiments if none is given.
@@ -96,7 +99,7 @@ pub fn export(
 ) -> Result<ExportReport, ReportError> {
     let runs: Vec<RunResults> = runs.iter().map(without_paths).collect();
     let dataset = Dataset::gather(&runs, request)?;
-    let mut folder = Folder::create(&request.target)?;
+    let mut folder = Folder::create(&request.target, &request.staging)?;
     for run in &dataset.runs {
         on_run(run);
         copy_run(run, request, &mut folder)?;

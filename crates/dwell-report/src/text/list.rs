@@ -5,10 +5,11 @@ use dwell_store::unix_secs_of;
 use super::{Fit, bytes, count, counted, or_dash, ratio, table_within};
 use crate::{EntryState, ExperimentEntry, ResultsList, RunEntry};
 
-const RUN_HEADER: [&str; 11] =
-    ["run", "model", "engine", "age", "state", "rows", "tokens", "tokens/s", "validity", "quality", "size"];
+const RUN_HEADER: [&str; 12] =
+    ["run", "model", "engine", "age", "state", "rows", "tokens", "tokens/s", "validity", "quality", "size", "path"];
 /// What gives way on a narrow terminal, first things first.
-const RUN_FIT: [Fit; 9] = [
+const RUN_FIT: [Fit; 10] = [
+    Fit::LeaveOut("path"),
     Fit::Shorten("model", 16),
     Fit::LeaveOut("engine"),
     Fit::LeaveOut("quality"),
@@ -19,8 +20,8 @@ const RUN_FIT: [Fit; 9] = [
     Fit::LeaveOut("tokens"),
     Fit::LeaveOut("tokens/s"),
 ];
-const EXPERIMENT_HEADER: [&str; 5] = ["experiment", "name", "age", "state", "runs"];
-const EXPERIMENT_FIT: [Fit; 1] = [Fit::Shorten("name", 16)];
+const EXPERIMENT_HEADER: [&str; 6] = ["experiment", "name", "age", "state", "runs", "path"];
+const EXPERIMENT_FIT: [Fit; 2] = [Fit::LeaveOut("path"), Fit::Shorten("name", 16)];
 
 /// Runs, then experiments, then what is wrong with damaged ones. Without a width nothing is left out.
 pub fn list_of_runs_text(list: &ResultsList, now_unix_secs: u64, width_chars: Option<usize>) -> String {
@@ -60,6 +61,7 @@ fn run_line(run: &RunEntry, now_unix_secs: u64) -> Vec<String> {
         or_dash(run.validity.clone(), |validity| validity),
         or_dash(run.quality.clone(), |quality| quality),
         bytes(run.size_bytes),
+        run.path.display().to_string(),
     ]
 }
 
@@ -71,6 +73,7 @@ fn experiment_line(experiment: &ExperimentEntry, now_unix_secs: u64) -> Vec<Stri
         age(&experiment.started_at_utc, now_unix_secs),
         experiment.state.name().to_owned(),
         format!("{} of {planned}", count(experiment.finished_runs)),
+        experiment.path.display().to_string(),
     ]
 }
 
@@ -133,8 +136,8 @@ mod tests {
     #[test]
     fn a_wide_terminal_gets_every_column() {
         let expected = "\
-run                                           model     engine  age     state     rows  tokens  tokens/s  validity  quality      size
-20260102T030405Z-338e91  smollm2-135m-instruct.q4_1  llama_cpp  2 h  complete  206,683     128       118     clean     PASS  3.00 MiB
+run                                           model     engine  age     state     rows  tokens  tokens/s  validity  quality      size                                                        path
+20260102T030405Z-338e91  smollm2-135m-instruct.q4_1  llama_cpp  2 h  complete  206,683     128       118     clean     PASS  3.00 MiB  results/smollm2-135m-instruct.q4_1/20260102T030405Z-338e91
 
 1 run, 3.00 MiB
 ";

@@ -197,6 +197,12 @@ impl Sink {
         self.direct.is_some() && !self.is_direct_refused.load(Ordering::Relaxed)
     }
 
+    /// What can still be written to the disk of the file; `None` if it does not say.
+    pub(super) fn free_disk_bytes(&self) -> Option<u64> {
+        let disk = rustix::fs::fstatvfs(&self.file).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     /// Whether no write is under way.
     pub(super) fn is_idle(&self) -> bool {
         lock(&self.written).under_way.is_empty()

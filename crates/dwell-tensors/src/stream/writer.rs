@@ -12,6 +12,9 @@ use crate::container::{IndexBuilder, MAX_BATCH_ROWS, Row, batch_frame};
 
 /// How often the writer looks around while somebody waits for memory.
 const LOOK_AROUND: Duration = Duration::from_millis(5);
+/// A batch takes at most one part in so many of the free disk. A full disk refuses a batch as a whole, so the batches
+/// shrink with the room that is left, and nearly all of it is used.
+const FREE_DISK_DIVISOR: u64 = 4;
 
 /// Puts parcels together; gives the index back at the end. The thread `dwell-writer`.
 pub(super) fn write_batches(pipe: &Pipe, index: IndexBuilder, whole: Whole) -> IndexBuilder {
@@ -44,6 +47,8 @@ struct OpenBatch {
     payloads: Vec<Source>,
     leases: Vec<Lease>,
     payload_bytes: u64,
+    /// It is written once it holds this much.
+    due_bytes: u64,
     /// When its first tensor came; `None` if it is empty.
     began: Option<Instant>,
 }
@@ -52,6 +57,9 @@ impl Writer<'_> {
     fn add(&mut self, parcel: EncodedParcel) {
         if self.open.rows.len() + parcel.rows.len() > MAX_BATCH_ROWS {
             self.close_batch();
+        }
+        if self.open.began.is_none() {
+            self.open.due_bytes = self.due_bytes();
         }
         let EncodedParcel { place, rows, payload, lease, flush_end, began } = parcel;
         self.open.payload_bytes += payload.bytes().len() as u64;
@@ -95,10 +103,20 @@ impl Writer<'_> {
 
     fn is_due(&self) -> bool {
         let Some(began) = self.open.began else { return false };
-        self.open.payload_bytes >= self.pipe.layout.flush_bytes
+        self.open.payload_bytes >= self.open.due_bytes
             || began.elapsed() >= self.pipe.options.flush_interval
             // Who waits for memory waits for this batch, if for no other.
             || (self.pipe.memory.is_awaited() && self.pipe.sink.is_idle())
+    }
+
+    /// How much the next batch may hold.
+    fn due_bytes(&self) -> u64 {
+        let flush_bytes = self.pipe.layout.flush_bytes;
+        let under_way_bytes = self.end.bytes.saturating_sub(self.pipe.sink.whole().bytes);
+        match self.pipe.sink.free_disk_bytes() {
+            Some(free_bytes) => flush_bytes.min(free_bytes.saturating_sub(under_way_bytes) / FREE_DISK_DIVISOR),
+            None => flush_bytes,
+        }
     }
 
     /// How long to wait for the next parcel before looking around.
