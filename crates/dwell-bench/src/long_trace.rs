@@ -84,7 +84,10 @@ fn regions() -> Vec<RegionRow> {
                 let region_id = regions.len() as u32 + 1;
                 let size_bytes = if tensor == "cache_k" { KV_CELLS * KV_CELL_BYTES } else { bytes };
                 let address = 0x7f00_0000_0000 + u64::from(region_id) * TENSOR_BYTES;
-                regions.push(RegionRow { layer: Some(layer as u16), ..region(region_id, region_type, tensor, address, size_bytes) });
+                regions.push(RegionRow {
+                    layer: Some(layer as u16),
+                    ..region(region_id, region_type, tensor, address, size_bytes)
+                });
             }
         }
     }

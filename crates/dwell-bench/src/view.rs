@@ -86,7 +86,8 @@ fn analyse_and_draw(run: &RunDir) -> anyhow::Result<(f64, f64, Overview)> {
 fn write_report(run: &RunDir) -> anyhow::Result<(f64, f64)> {
     let file = run.path().join("looked.html");
     let begin = Instant::now();
-    let status = Command::new(dwell()?).arg("report").arg(run.path()).arg("-o").arg(&file).stdout(Stdio::null()).status();
+    let status =
+        Command::new(dwell()?).arg("report").arg(run.path()).arg("-o").arg(&file).stdout(Stdio::null()).status();
     if !status.context("starting dwell report")?.success() {
         bail!("dwell report of {:?} failed", run.path());
     }

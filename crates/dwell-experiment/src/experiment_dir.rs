@@ -195,9 +195,11 @@ fn lock(dir: &Path) -> Result<File, ExperimentError> {
     }
 }
 
-/// Every execution that was begun in these results, oldest first, with its record or why that cannot be read. Folders
-/// without a record were never begun.
-fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Result<Record, String>)>, StoreError> {
+/// The folder of an execution, and its record or why that cannot be read.
+type EarlierExecution = (PathBuf, Result<Record, String>);
+
+/// Every execution that was begun in these results, oldest first. Folders without a record were never begun.
+fn earlier_executions(results: &Path) -> Result<Vec<EarlierExecution>, StoreError> {
     let root = results.join(EXPERIMENTS_DIR);
     let entries = match fs::read_dir(&root) {
         Ok(entries) => entries,

@@ -15,6 +15,7 @@ const WORDS: Record<EntryState, StateWords> = {
   partial: { title: "Partial", meaning: "It is finished, and something that should be there is missing.", look: "note" },
   recording: { title: "Recording", meaning: "It is being recorded now.", look: "live" },
   building: { title: "Building", meaning: "It has ended, and its tables are being written.", look: "live" },
+  failed: { title: "Failed", meaning: "It has ended, and some of its runs failed.", look: "bad" },
   killed: {
     title: "Killed",
     meaning: "Its process ended before the run was finished. `dwell recover` finishes it.",

@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::{Workplace, cached, dwell, pid_of, skip, text_of, wait_for};
 use dwell_gguf::MakeSpec;
-use rustix::process::{Signal, kill_process};
 use dwell_store::{open_table, text_at};
+use rustix::process::{Signal, kill_process};
 
 /// Two runs of a tiny model; gives back the results directory.
 fn results(place: &Workplace) -> PathBuf {

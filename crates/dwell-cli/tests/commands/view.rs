@@ -131,11 +131,17 @@ fn a_window_holds_the_rows_of_its_time_and_they_can_be_had_one_by_one() {
     let times: Vec<u64> = accesses.iter().map(|access| access.timestamp_ns).collect();
     let (first, last) = (*times.iter().min().unwrap(), *times.iter().max().unwrap());
     // The whole, the middle, single moments, and what lies outside.
-    let cuts = [(first, last + 1), (first + (last - first) / 3, last - (last - first) / 3), (times[7], times[7] + 1), (0, first)];
+    let cuts = [
+        (first, last + 1),
+        (first + (last - first) / 3, last - (last - first) / 3),
+        (times[7], times[7] + 1),
+        (0, first),
+    ];
     for (begin, end) in cuts {
         let window = view.get(&format!("/api/v1/window?run=.&begin_ns={begin}&end_ns={end}")).json();
         assert_fits(&window, "WindowAnswer", &api(), "window");
-        let within: Vec<&Access> = accesses.iter().filter(|access| (begin..end).contains(&access.timestamp_ns)).collect();
+        let within: Vec<&Access> =
+            accesses.iter().filter(|access| (begin..end).contains(&access.timestamp_ns)).collect();
         assert_eq!(window["overview"]["rows"].as_u64().unwrap() as usize, within.len());
         assert_eq!(tile_bytes(&window["overview"]), access_bytes(&within));
         let (batches, answer) = view.rows(&format!("run=.&begin_ns={begin}&end_ns={end}&limit=100000"));
@@ -147,7 +153,10 @@ fn a_window_holds_the_rows_of_its_time_and_they_can_be_had_one_by_one() {
         assert_eq!(found, expected);
     }
     let (batches, answer) = view.rows("run=.&limit=5&columns=timestamp_ns,symbol");
-    assert_eq!((batches[0].num_rows(), batches[0].num_columns(), answer.headers["dwell-more"].as_str()), (5, 2, "true"));
+    assert_eq!(
+        (batches[0].num_rows(), batches[0].num_columns(), answer.headers["dwell-more"].as_str()),
+        (5, 2, "true")
+    );
 }
 
 fn rows_of(batch: &RecordBatch) -> Vec<(u64, u64, u64)> {
@@ -187,7 +196,7 @@ fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
     let localhost = format!("localhost:{}", view.port);
     let cookie = format!("other=1; dwell-{}={}", view.port, view.token);
     let results = "/api/v1/results";
-    let cases: [(u16, &str, Vec<(&str, &str)>); 13] = [
+    let cases = [
         (200, results, vec![("Host", &host), ("Authorization", &token)]),
         (200, results, vec![("Host", &localhost), ("Cookie", &cookie)]),
         (401, results, vec![("Host", &host)]),
@@ -206,7 +215,9 @@ fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
         assert_eq!(view.with_headers(target, &headers).status, status, "{target} {headers:?}");
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
-        let request = format!("{method} {results} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {token}\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {results} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {token}\r\nConnection: close\r\n\r\n"
+        );
         assert_eq!(view.raw(&request).status, 405, "{method}");
     }
     let long = format!("{results}?{}", "x".repeat(20_000));
@@ -232,7 +243,9 @@ fn nothing_outside_the_folder_is_read_and_nothing_in_it_is_written() {
     let view = View::of(&place.path().join("results"));
     let name = model.file_name().unwrap().to_str().unwrap();
     let outside = elsewhere.path().join("secret").display().to_string();
-    for path in [&format!("{name}/linked"), "../..", "..%2f..%2fetc", "/etc", &outside, "", "%00", &format!("{name}/none")] {
+    for path in
+        [&format!("{name}/linked"), "../..", "..%2f..%2fetc", "/etc", &outside, "", "%00", &format!("{name}/none")]
+    {
         for kind in ["page", "tables", "rows", "window"] {
             let answer = view.get(&format!("/api/v1/{kind}?run={path}&begin_ns=0&end_ns=1"));
             assert!(matches!(answer.status, 400 | 404 | 422), "{kind} {path}: {}", answer.status);
@@ -242,7 +255,9 @@ fn nothing_outside_the_folder_is_read_and_nothing_in_it_is_written() {
     fs::remove_file(model.join("linked")).unwrap();
     fs::rename(elsewhere.path().join("secret"), &run.dir).unwrap();
     let before = files_below(place.path());
-    for target in ["results", &format!("page?run={name}/a"), &format!("rows?run={name}/a"), &format!("tables?run={name}/a")] {
+    for target in
+        ["results", &format!("page?run={name}/a"), &format!("rows?run={name}/a"), &format!("tables?run={name}/a")]
+    {
         assert_eq!(view.get(&format!("/api/v1/{target}")).status, 200, "{target}");
     }
     assert_eq!(files_below(place.path()), before);
@@ -279,7 +294,9 @@ fn a_broken_run_is_an_error_of_its_own_and_the_others_are_served() {
     assert_eq!(status(&format!("page?run={name}/b")), 422);
     fs::write(broken.dir.join("metadata.json"), "<script>alert(1)</script>").unwrap();
     assert_eq!((status(&format!("page?run={name}/b")), status("results")), (422, 200));
-    for bad in ["rows?run=x&limit=-1", "rows?run=x&limit=1e9", "window?run=x", "page", "page?rnu=x", "rows?run=x&table=y"] {
+    for bad in
+        ["rows?run=x&limit=-1", "rows?run=x&limit=1e9", "window?run=x", "page", "page?rnu=x", "rows?run=x&table=y"]
+    {
         assert!(matches!(status(bad), 400 | 404), "{bad}");
     }
     assert_eq!(status(&format!("rows?run={name}/a&columns=nothing")), 400);
@@ -292,7 +309,10 @@ fn many_clients_and_ones_that_never_read_do_not_stop_it() {
     let run = tiny_run(&place, "a");
     let view = View::of(&run.dir);
     let request = |target: &str| {
-        format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\r\n", view.port, view.token)
+        format!(
+            "GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\r\n",
+            view.port, view.token
+        )
     };
     let stalled: Vec<TcpStream> = (0..8)
         .map(|_| {
@@ -319,7 +339,8 @@ fn a_page_that_did_not_change_is_not_sent_again() {
     let view = View::of(&run.dir);
     let first = view.get("/api/v1/page?run=.");
     let (host, token) = (format!("127.0.0.1:{}", view.port), format!("Bearer {}", view.token));
-    let headers = [("Host", host.as_str()), ("Authorization", token.as_str()), ("If-None-Match", first.headers["etag"].as_str())];
+    let headers =
+        [("Host", host.as_str()), ("Authorization", token.as_str()), ("If-None-Match", first.headers["etag"].as_str())];
     let again = view.with_headers("/api/v1/page?run=.", &headers);
     assert_eq!((again.status, again.body.len()), (304, 0));
     let metrics = run.dir.join("metrics.csv");
