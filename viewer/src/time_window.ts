@@ -6,7 +6,7 @@ export interface Span {
 }
 
 /** Deepest zoom. Times of accesses are known to about a microsecond. */
-const LEAST_S = 1e-6;
+export const LEAST_S = 1e-6;
 
 export function length(span: Span): number {
   return span.end_s - span.begin_s;

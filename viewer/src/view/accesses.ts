@@ -8,7 +8,7 @@ import { regionColour } from "../colours.ts";
 import { messageOf } from "../page_parts.ts";
 import type { RunPage } from "../page.ts";
 import { regionTitle } from "../region_titles.ts";
-import { length, type Span, type TimeWindow } from "../time_window.ts";
+import { LEAST_S, length, type Span, type TimeWindow } from "../time_window.ts";
 import { accessTable, decodeAccesses, secondsSince, type Access } from "./access_rows.ts";
 import type { NsSpan, RowsAnswer } from "./client.ts";
 import type { Refinement } from "./refinement.ts";
@@ -60,7 +60,7 @@ export class Accesses {
     this.section = section(
       "accesses",
       "Accesses",
-      "Which single loads and stores make up what is shown? In order of time; times are those at which operations were done.",
+      "Which loads and stores happen in the time window? One row each, in order; the time is when their operation finished.",
       element("p", { class: "controls" }, this.#message, this.#actions),
       this.#rows,
     );
@@ -94,10 +94,10 @@ export class Accesses {
     this.stop();
     const { state, rowsAtMost } = refinement;
     if (state.kind === "failed") {
-      this.#say(`The accesses cannot be counted: ${state.message}`);
+      this.#say(`The accesses could not be counted: ${state.message}`);
     } else if (rowsAtMost === null) {
       this.#say("Counting the accesses …");
-    } else if (rowsAtMost > TRIED_ROWS) {
+    } else if (rowsAtMost > TRIED_ROWS && !isDeepest(window.shown)) {
       this.#sayTooMany(subject, `${state.kind === "whole" ? "" : "up to "}${counted(rowsAtMost, "access", "accesses")}`);
     } else {
       this.#timer = setTimeout(() => void this.#load(subject, span), PAUSE_MS);
@@ -112,14 +112,14 @@ export class Accesses {
       if (signal.aborted) {
         return;
       }
-      if (hasMore) {
+      if (hasMore && !isDeepest(subject.window.shown)) {
         this.#sayTooMany(subject, `more than ${counted(MOST_ROWS, "access", "accesses")}`);
       } else {
-        this.#show(subject, span, decodeAccesses(stream));
+        this.#show(subject, span, decodeAccesses(stream), hasMore);
       }
     } catch (error) {
       if (!signal.aborted) {
-        this.#say(`The accesses cannot be shown: ${messageOf(error)}`);
+        this.#say(`The accesses could not be loaded: ${messageOf(error)}`);
       }
     }
   }
@@ -133,7 +133,7 @@ export class Accesses {
 
   #sayTooMany(subject: Subject, many: string): void {
     this.#say(
-      `This window holds ${many}. Zoom in until it holds at most ${count(MOST_ROWS)}, and they are listed here.`,
+      `This window holds ${many}. Zoom in to ${count(MOST_ROWS)} or fewer to list them here.`,
       button(`Zoom to the first ${count(MOST_ROWS)}`, () => void this.#zoomToFirst(subject)),
     );
   }
@@ -150,16 +150,16 @@ export class Accesses {
         window.show({ begin_s: (span.begin_ns - begin_ns) / 1e9, end_s: (span.end_ns - begin_ns) / 1e9 });
       }
     } catch (error) {
-      this.#say(`The accesses cannot be shown: ${messageOf(error)}`);
+      this.#say(`The accesses could not be loaded: ${messageOf(error)}`);
     }
   }
 
-  #show({ run, window }: Subject, span: NsSpan, accesses: Access[]): void {
+  #show({ run, window }: Subject, span: NsSpan, accesses: Access[], hasMore: boolean): void {
     const { begin_s, end_s } = window.shown;
     const [from, to] = [begin_s, end_s].map((at_s) => moment(at_s, end_s - begin_s));
     const what = accesses.length === 0 ? "Nothing was accessed" : counted(accesses.length, "access", "accesses");
     this.#say(
-      `${what} from ${from} to ${to}.`,
+      `${hasMore ? "The first " : ""}${what} from ${from} to ${to}.`,
       accesses.length === 0
         ? null
         : button("CSV", () => save("dwell-accesses.csv", "text/csv", toCsv(accessTable(accesses, run.timeline.begin_ns))), {
@@ -174,6 +174,11 @@ export class Accesses {
       this.#rows.replaceChildren(box);
     }
   }
+}
+
+/** Many operations may finish at the same moment, and no zoom takes them apart. */
+function isDeepest(shown: Span): boolean {
+  return length(shown) <= 2 * LEAST_S;
 }
 
 function isSame(left: NsSpan, right: NsSpan): boolean {

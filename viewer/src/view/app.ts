@@ -2,7 +2,7 @@
 
 import type { Handle } from "../page_parts.ts";
 import { ListScreen } from "./list_screen.ts";
-import { nothingHere } from "./messages.ts";
+import { notFound } from "./messages.ts";
 import { ComparisonScreen, ExperimentScreen } from "./other_screens.ts";
 import { scrollToSection } from "./page_screen.ts";
 import { formatRoute, parseRoute, type Route } from "./routes.ts";
@@ -91,8 +91,8 @@ export class App implements Stage {
     globalThis.dwell = undefined;
     this.#screen = route === null ? null : this.#screenOf(route);
     if (route === null) {
-      this.setTitle("Nothing is here");
-      this.root.replaceChildren(...nothingHere());
+      this.setTitle("Not found");
+      this.root.replaceChildren(...notFound());
       this.ready("");
     }
   }

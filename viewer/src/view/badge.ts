@@ -32,11 +32,12 @@ export class Badge {
     this.#wasLive ||= isLive;
     if (isLive) {
       this.#say(stateMark(state));
+      this.#tick();
     } else {
       this.#say("The recording has ended. This is the whole run.");
-      clearInterval(this.#timer);
+      this.#age.textContent = "";
+      this.stop();
     }
-    this.#tick();
   }
 
   /** No answer came. */
@@ -59,12 +60,11 @@ export class Badge {
   }
 
   #tick(): void {
-    const age = ageWords((this.#now() - this.#updated_ms) / 1000);
     if (this.#retry_ms !== null) {
       const left = Math.max(0, Math.ceil((this.#retry_ms - this.#now()) / 1000));
       this.#age.textContent = left === 0 ? "Trying again …" : `Trying again in ${left} s.`;
-    } else {
-      this.#age.textContent = this.#updated_ms === 0 ? "" : `· updated ${age}`;
+    } else if (this.#updated_ms !== 0) {
+      this.#age.textContent = `· updated ${ageWords((this.#now() - this.#updated_ms) / 1000)}`;
     }
   }
 }

@@ -21,7 +21,7 @@ function column<Entry>(given: Optional<Entry>): Column<Entry> {
 
 export function runColumns(choosing: Choosing): Column<RunEntry>[] {
   return [
-    column({ name: "chosen", title: "Choose", value: null, cell: (run) => checkbox(run, choosing) }),
+    column({ name: "chosen", title: "Select", value: null, cell: (run) => checkbox(run, choosing) }),
     column({ name: "run", title: "Run", value: ({ run_id }) => run_id, cell: runName }),
     column({ name: "state", title: "State", value: ({ state }) => stateTitle(state), cell: ({ state }) => stateMark(state) }),
     column({ name: "model", title: "Model", value: ({ model_id }) => model_id, cell: ({ model_id }) => model_id }),
@@ -103,7 +103,7 @@ function startedColumn<Entry extends { started_at_utc: string }>(): Column<Entry
 }
 
 function checkbox({ path, run_id }: RunEntry, { isChosen, choose }: Choosing): HTMLElement {
-  const box = element("input", { type: "checkbox", "aria-label": `Choose ${run_id}`, checked: isChosen(path) });
+  const box = element("input", { type: "checkbox", "aria-label": `Select ${run_id}`, checked: isChosen(path) });
   box.addEventListener("change", () => choose(path, box.checked));
   return box;
 }

@@ -49,7 +49,7 @@ export class ListScreen implements Screen {
       isRetried: (error) => error instanceof ApiError && error.isPassing,
       failed: (error, retry_s) => this.#failed(error, retry_s),
     });
-    stage.root.replaceChildren(loading("results"));
+    stage.root.replaceChildren(loading("the list of results"));
     stage.setTitle("Results");
     void this.#poller.now();
   }
@@ -112,7 +112,7 @@ export class ListScreen implements Screen {
     const label = element("label", { class: "find" }, "Filter ", this.#find);
     const experiments =
       list.experiments.length === 0 ? null : section("experiments", "Experiments", null, this.#experiments.element);
-    const lead = "Open a run by its name. Choose two or more to compare them.";
+    const lead = "Click a run to open it. Select two or more to compare them.";
     const parts = isEmpty
       ? [nothingYet(list.root)]
       : [label, this.#counts, experiments, section("runs", "Runs", lead, this.#runs.element), this.#compare];
@@ -160,8 +160,8 @@ export class ListScreen implements Screen {
     const go = (): void => this.stage.go({ kind: "compare", paths, section: "" });
     this.#compare.hidden = paths.length === 0;
     this.#compare.replaceChildren(
-      element("span", { role: "status" }, `${counted(paths.length, "run")} chosen`),
-      button("Compare", go, { disabled: paths.length < 2, title: paths.length < 2 ? "Choose at least two runs" : null }),
+      element("span", { role: "status" }, `${counted(paths.length, "run")} selected`),
+      button("Compare", go, { disabled: paths.length < 2, title: paths.length < 2 ? "Select at least two runs" : null }),
       button("Clear", () => this.#clear()),
     );
   }
@@ -174,12 +174,12 @@ export class ListScreen implements Screen {
 
   #failed(error: unknown, retry_s: number | null): void {
     if (this.#list === null) {
-      const parts = problem("The results cannot be listed", error, retry_s, () => this.refresh());
+      const parts = problem("Cannot list the results", error, retry_s, () => this.refresh());
       this.stage.root.replaceChildren(...parts);
       return;
     }
-    const again = retry_s === null ? "" : ` It is tried again in ${retry_s} s.`;
-    this.#lost.replaceChildren(failure(`This list is old: ${messageOf(error)}${again}`));
+    const again = retry_s === null ? "" : ` Trying again in ${retry_s} s.`;
+    this.#lost.replaceChildren(failure(`This list may be out of date. ${messageOf(error)}${again}`));
   }
 }
 

@@ -20,14 +20,14 @@ export function problem(title: string, error: unknown, retry_s: number | null, r
     element("header", {}, backLink(), masthead(title)),
     failure(messageOf(error)),
     element("ul", { class: "words" }, ...hints.map((hint) => element("li", {}, ...withCode(hint)))),
-    element("p", {}, button("Try again", retry), retry_s === null ? null : ` It is tried again in ${retry_s} s.`),
+    element("p", {}, button("Try again", retry), retry_s === null ? null : ` Trying again in ${retry_s} s.`),
   ];
 }
 
-export function nothingHere(): HTMLElement[] {
+export function notFound(): HTMLElement[] {
   return [
-    element("header", {}, backLink(), masthead("Nothing is here")),
-    element("p", {}, "This address stands for no run, comparison or experiment."),
+    element("header", {}, backLink(), masthead("Not found")),
+    element("p", {}, "No run, comparison or experiment has this address."),
   ];
 }
 

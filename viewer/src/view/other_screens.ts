@@ -41,7 +41,7 @@ abstract class FixedScreen<Own extends ComparisonRoute | ExperimentRoute> extend
 export class ComparisonScreen extends FixedScreen<ComparisonRoute> {
   constructor(stage: Stage, route: ComparisonRoute) {
     const names = route.paths.map((path): [string, string] => ["run", path]);
-    super(stage, route, names, `Comparison of ${route.paths.length} runs`);
+    super(stage, route, names, `the comparison of ${route.paths.length} runs`);
   }
 
   protected override above(): Child[] {
@@ -57,11 +57,14 @@ export class ComparisonScreen extends FixedScreen<ComparisonRoute> {
 
 export class ExperimentScreen extends FixedScreen<ExperimentRoute> {
   constructor(stage: Stage, route: ExperimentRoute) {
-    super(stage, route, [["experiment", route.id]], `Experiment ${route.id}`);
+    super(stage, route, [["experiment", route.id]], `experiment ${route.id}`);
   }
 
   protected override above(): Child[] {
     const runs = formatRoute({ ...LIST, find: this.route.id });
-    return [backLink(), element("nav", { class: "related", "aria-label": "Runs" }, element("a", { href: runs }, "Its runs"))];
+    return [
+      backLink(),
+      element("nav", { class: "related", "aria-label": "Runs" }, element("a", { href: runs }, "Runs of this experiment")),
+    ];
   }
 }

@@ -43,7 +43,7 @@ export class RunScreen extends PageScreen {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(stage: Stage, route: RunRoute) {
-    super(stage, [["run", route.path]], `Run ${route.path}`, route.section);
+    super(stage, [["run", route.path]], `run ${route.path}`, route.section);
     this.#route = route;
     this.#accesses = new Accesses((span, limit, signal) => getRows(route.path, span, limit, signal));
   }
@@ -166,10 +166,10 @@ export class RunScreen extends PageScreen {
     const cell = duration(refinement.tilesFor(window.shown).bin_ns * 1e-9);
     switch (state.kind) {
       case "whole":
-        this.#note.textContent = `Each column is ${cell}. Zoom in for finer ones.`;
+        this.#note.textContent = `Each column is ${cell}. Zoom in for finer columns.`;
         break;
       case "asking":
-        this.#note.textContent = `Each column is ${cell}. Finer ones are being loaded …`;
+        this.#note.textContent = `Each column is ${cell}. Loading finer columns …`;
         break;
       case "refined":
         this.#note.textContent = `Each column is ${cell}.`;
@@ -177,10 +177,10 @@ export class RunScreen extends PageScreen {
       case "too_many":
         this.#note.textContent =
           `Each column is ${cell}. This window holds up to ${count(state.rows_at_most)} accesses; ` +
-          `zoom in to ${count(state.most_rows)} for finer columns.`;
+          `zoom in to ${count(state.most_rows)} or fewer for finer columns.`;
         break;
       case "failed":
-        this.#note.textContent = `Each column is ${cell}. Finer ones could not be loaded: ${state.message}`;
+        this.#note.textContent = `Each column is ${cell}. Finer columns could not be loaded: ${state.message}`;
     }
   }
 }

@@ -11,18 +11,18 @@ interface StateWords {
 }
 
 const WORDS: Record<EntryState, StateWords> = {
-  complete: { title: "Complete", meaning: "Everything that should be there is.", look: "plain" },
-  partial: { title: "Partial", meaning: "It is finished, and something that should be there is missing.", look: "note" },
-  recording: { title: "Recording", meaning: "It is being recorded now.", look: "live" },
-  building: { title: "Building", meaning: "It has ended, and its tables are being written.", look: "live" },
-  failed: { title: "Failed", meaning: "It has ended, and some of its runs failed.", look: "bad" },
+  complete: { title: "Complete", meaning: "Finished, and nothing is missing.", look: "plain" },
+  partial: { title: "Partial", meaning: "Finished, but some of its data is missing.", look: "note" },
+  recording: { title: "Recording", meaning: "dwell is recording it now.", look: "live" },
+  building: { title: "Building", meaning: "The recording has ended, and dwell is writing its tables.", look: "live" },
+  failed: { title: "Failed", meaning: "Ended, and some of its runs failed.", look: "bad" },
   killed: {
     title: "Killed",
-    meaning: "Its process ended before the run was finished. `dwell recover` finishes it.",
+    meaning: "dwell ended before the run was finished. `dwell recover` finishes it.",
     look: "bad",
   },
-  damaged: { title: "Damaged", meaning: "A file of it cannot be read.", look: "bad" },
-  foreign: { title: "Foreign", meaning: "Another program made it.", look: "plain" },
+  damaged: { title: "Damaged", meaning: "One of its files cannot be read.", look: "bad" },
+  foreign: { title: "Foreign", meaning: "Another program wrote it.", look: "plain" },
 };
 
 /** A state that will change without anybody doing anything. */

@@ -211,9 +211,20 @@ pub(crate) fn has_viewer_tools(test: &str) -> bool {
     is_there
 }
 
-pub(crate) fn node(arguments: &[&Path]) {
+fn node(arguments: &[&Path]) {
+    node_output(arguments);
+}
+
+/// What a program of the viewer says; it must succeed.
+pub(crate) fn node_output(arguments: &[&Path]) -> Vec<u8> {
     let output = Command::new("node").args(arguments).current_dir(viewer()).output().unwrap();
     assert!(output.status.success(), "{}", text_of(&output));
+    output.stdout
+}
+
+/// Where pictures of pages are kept.
+pub(crate) fn pictures(place: &Workplace) -> PathBuf {
+    std::env::var_os("DWELL_SCREENSHOTS").map_or_else(|| place.path().join("pictures"), PathBuf::from)
 }
 
 #[test]
@@ -245,26 +256,31 @@ fn a_browser_draws_the_pages_of_a_run_a_comparison_and_an_experiment() {
     let comparison = place.path().join("comparison.html");
     written(&[], &[&first.dir, &second.dir], &comparison);
     let experiment = place.path().join("experiment.html");
-    fs::write(place.path().join("e.yaml"), experiment_file(&place)).unwrap();
-    let ran =
-        dwell().args(["run", "--config"]).arg(place.path().join("e.yaml")).current_dir(place.path()).output().unwrap();
-    // 1 if the machine was busy and no run counts.
-    assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", text_of(&ran));
+    experiment_of(&place, &place.path().join("drawn"));
     let reasons = "contaminated,quality_fail";
     written(&["--experiment", "drawn", "--include", reasons], &[&place.path().join("drawn")], &experiment);
-    let pictures = std::env::var_os("DWELL_SCREENSHOTS").map_or_else(|| place.path().join("pictures"), PathBuf::from);
     let run = first.dir.join("report.html");
-    node(&[Path::new("test/browser.mjs"), &pictures, &run, &comparison, &experiment]);
+    node(&[Path::new("test/browser.mjs"), &pictures(&place), &run, &comparison, &experiment]);
 }
 
-fn experiment_file(place: &Workplace) -> String {
+/// Runs a small experiment into a results directory.
+pub(crate) fn experiment_of(place: &Workplace, results: &Path) {
+    let file = place.path().join("e.yaml");
+    fs::write(&file, experiment_file(place, results)).unwrap();
+    let ran = dwell().args(["run", "--config"]).arg(file).current_dir(place.path()).output().unwrap();
+    // 1 if the machine was busy and no run counts.
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", text_of(&ran));
+}
+
+fn experiment_file(place: &Workplace, results: &Path) -> String {
     // Heads of 32 keys, which q8_0 needs.
     let model = place.model(MakeSpec { layers: 2, embedding: 128, feed_forward: 128, ..MakeSpec::default() });
     format!(
         "experiment: {{name: drawn}}\nmodels: [{{id: m, path: {}}}]\nprompts: {{source: {}}}\n\
          sweep: {{context_lengths: [64, 128], kv_cache_types: [f16, q8_0], output_tokens: [4], repetitions: 1, warmup_runs: 0}}\n\
-         telemetry: {{baseline_secs: 0.1, measure_slowdown: false}}\noutput: {{base_dir: drawn}}\n",
+         telemetry: {{baseline_secs: 0.1, measure_slowdown: false}}\noutput: {{base_dir: {}}}\n",
         model.display(),
-        viewer().join("../config/tiny_prompts.yaml").display()
+        viewer().join("../config/tiny_prompts.yaml").display(),
+        results.display()
     )
 }

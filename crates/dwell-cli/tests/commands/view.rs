@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::{Access, Run, Workplace, dwell, send, text_of, wait_for, wide};
-use crate::report::{Interfaces, assert_fits, interfaces_of, tiny_run};
+use crate::report::{Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures, tiny_run};
 
 /// A `dwell view` that runs.
 struct View {
@@ -412,4 +412,26 @@ fn a_folder_or_port_that_cannot_be_had_is_an_error_with_a_hint() {
     let output = dwell().arg("view").arg(place.path()).args(["--port", &view.port.to_string()]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
     assert!(text_of(&output).contains("--port"), "{}", text_of(&output));
+}
+
+#[test]
+fn a_browser_lists_opens_zooms_compares_and_follows() {
+    if !has_viewer_tools("view in a browser") {
+        return;
+    }
+    let place = Workplace::new();
+    let results = place.path().join("results");
+    let hostile = tiny_run(&place, "<img src=x onerror=alert(1)>");
+    let _second = tiny_run(&place, "b");
+    assert!(hostile.dir.is_dir());
+    experiment_of(&place, &results);
+    let (mut child, dir) = endless_run(&place);
+    wait_for("the run to be recorded", || dir.join("raw/tensor_ops.arrows").is_file().then_some(()));
+    let view = View::of(&results);
+    let arguments = ["test/view_browser.mjs", &view.address(), pictures(&place).to_str().unwrap(), "--live"];
+    let said = node_output(&arguments.map(Path::new));
+    send(child.id(), Signal::INT);
+    let _ = child.wait();
+    let times: Value = serde_json::from_slice(&said).unwrap();
+    assert!(times["zooms"].as_array().is_some_and(|zooms| zooms.len() > 1), "{times}");
 }
