@@ -15,7 +15,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::{Access, Run, Workplace, dwell, send, text_of, wait_for, wide};
-use crate::report::{Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures, tiny_run};
+use crate::report::{
+    Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures, tiny_run,
+};
 
 /// A `dwell view` that runs.
 struct View {
@@ -188,6 +190,9 @@ fn access_bytes(accesses: &[&Access]) -> BytesByType {
     found
 }
 
+/// The status of an answer, what was asked for, and the headers.
+type Case<'a> = (u16, &'a str, Vec<(&'a str, &'a str)>);
+
 #[test]
 fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
     let place = Workplace::new();
@@ -196,7 +201,7 @@ fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
     let localhost = format!("localhost:{}", view.port);
     let cookie = format!("other=1; dwell-{}={}", view.port, view.token);
     let results = "/api/v1/results";
-    let cases = [
+    let cases: [Case<'_>; 13] = [
         (200, results, vec![("Host", &host), ("Authorization", &token)]),
         (200, results, vec![("Host", &localhost), ("Cookie", &cookie)]),
         (401, results, vec![("Host", &host)]),
@@ -428,8 +433,8 @@ fn a_browser_lists_opens_zooms_compares_and_follows() {
     let (mut child, dir) = endless_run(&place);
     wait_for("the run to be recorded", || dir.join("raw/tensor_ops.arrows").is_file().then_some(()));
     let view = View::of(&results);
-    let arguments = ["test/view_browser.mjs", &view.address(), pictures(&place).to_str().unwrap(), "--live"];
-    let said = node_output(&arguments.map(Path::new));
+    let (address, pictures) = (view.address(), pictures(&place));
+    let said = node_output(&[Path::new("test/view_browser.mjs"), address.as_ref(), &pictures, Path::new("--live")]);
     send(child.id(), Signal::INT);
     let _ = child.wait();
     let times: Value = serde_json::from_slice(&said).unwrap();
