@@ -17,9 +17,11 @@ import { isUnderWay } from "./states.ts";
 /** The list is asked for again after so long while anything is recorded. */
 const REFRESH_S = 3;
 
+/** Paths of the runs that are selected; the way back from a comparison finds them. */
+const chosen = new Set<string>();
+
 export class ListScreen implements Screen {
   readonly #poller: Poller;
-  readonly #chosen = new Set<string>();
   readonly #runs: EntryTable<RunEntry>;
   readonly #experiments: EntryTable<ExperimentEntry>;
   readonly #find: HTMLInputElement;
@@ -39,7 +41,7 @@ export class ListScreen implements Screen {
     this.#find.addEventListener("input", () => this.#filter(this.#find.value));
     this.#compare = element("div", { class: "compare", role: "region", "aria-label": "Comparison", hidden: true });
     const columns = runColumns({
-      isChosen: (path) => this.#chosen.has(path),
+      isChosen: (path) => chosen.has(path),
       choose: (path, isChosen) => this.#choose(path, isChosen),
     });
     this.#runs = new EntryTable("Runs", columns, route, (sorting) => this.#remember({ ...this.#route, ...sorting }));
@@ -94,7 +96,7 @@ export class ListScreen implements Screen {
     const hadExperiments = (this.#list?.experiments.length ?? 0) > 0;
     this.#list = list;
     const paths = new Set(list.runs.map(({ path }) => path));
-    [...this.#chosen].filter((path) => !paths.has(path)).forEach((path) => this.#chosen.delete(path));
+    [...chosen].filter((path) => !paths.has(path)).forEach((path) => chosen.delete(path));
     if (isFirst || hadExperiments !== list.experiments.length > 0) {
       this.#frame(list);
     }
@@ -151,12 +153,12 @@ export class ListScreen implements Screen {
   }
 
   #choose(path: string, isChosen: boolean): void {
-    isChosen ? this.#chosen.add(path) : this.#chosen.delete(path);
+    isChosen ? chosen.add(path) : chosen.delete(path);
     this.#showChosen();
   }
 
   #showChosen(): void {
-    const paths = [...this.#chosen];
+    const paths = [...chosen];
     const go = (): void => this.stage.go({ kind: "compare", paths, section: "" });
     this.#compare.hidden = paths.length === 0;
     this.#compare.replaceChildren(
@@ -167,14 +169,14 @@ export class ListScreen implements Screen {
   }
 
   #clear(): void {
-    this.#chosen.clear();
+    chosen.clear();
     this.#showChosen();
     this.#showEntries();
   }
 
   #failed(error: unknown, retry_s: number | null): void {
     if (this.#list === null) {
-      const parts = problem("Cannot list the results", error, retry_s, () => this.refresh());
+      const parts = problem([], "Cannot list the results", error, retry_s, () => this.refresh());
       this.stage.root.replaceChildren(...parts);
       return;
     }
