@@ -44,6 +44,9 @@ class View {
       assert.match(this.page.url(), /#\/run\?path=\.$/, "the only run is opened at once");
       return this.checkRun(".");
     }
+    if (results.runs.length === 0) {
+      return this.page.waitForSelector('main code:text-is("dwell run")');
+    }
     await this.checkList(results);
     const runs = results.runs.filter(({ state }) => state === "complete" || state === "partial");
     const largest = runs.reduce((most, run) => ((run.rows ?? 0) > (most?.rows ?? -1) ? run : most), undefined);
