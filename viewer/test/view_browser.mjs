@@ -244,6 +244,11 @@ class View {
       const rows = isFiner ? await this.checkCells(path, timeline, overview.places, scene) : null;
       report.zooms.push({ share, ...zoom, cell_s: scene.cell_s, rows });
       await this.checkTraffic(answer, overview.traffic.bin_ns);
+      const [note, readout] = await this.page.evaluate(() =>
+        [".detail", "#chart-memory_map .readout"].map((part) => document.querySelector(part).textContent),
+      );
+      const [, column] = /^Each column is ([^.]*(?:\.\d+)?[^.]*)\./.exec(note);
+      assert.ok(readout.includes(`In this cell (${column})`), `“${note}”, and the values below are of “${readout}”`);
     }
     await this.page.locator("#memory_map").scrollIntoViewIfNeeded();
     await this.shot("map");
