@@ -28,7 +28,11 @@ export interface TimeChartOptions<Scene extends object> {
 
 export function timeChart<Scene extends object>(options: TimeChartOptions<Scene>): Chart<Scene> {
   const { window } = options;
-  const chart = new Chart(options.name, options.title, options.draw);
+  const chart = new Chart(options.name, options.title, (width) => {
+    // The values below are those of what is drawn, so they are read again after it.
+    queueMicrotask(() => read());
+    return options.draw(width);
+  });
   chart.window = window;
   const crosshair = element("div", { class: "crosshair", hidden: true });
   const readout = element("dl", { class: "readout", "aria-live": "polite" });
@@ -43,10 +47,7 @@ export function timeChart<Scene extends object>(options: TimeChartOptions<Scene>
   };
   chart.live = () => ({ window: window.shown, cursor_s: window.cursor_s, readings: options.read(window.cursor_s) });
   window.onCursor(read);
-  window.onWindow(() => {
-    chart.redraw();
-    read();
-  });
+  window.onWindow(() => chart.redraw());
   showReadings(readout, window, options.read(null));
   return chart;
 }

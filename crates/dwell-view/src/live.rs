@@ -14,8 +14,8 @@ use crate::error::ApiError;
 /// How often a run is looked at at most.
 const LEAST_AGE: Duration = Duration::from_secs(2);
 
-/// A snapshot is used for so many times as long as it took to build: the server takes a tenth of a core at most.
-const AGE_PER_COST: u32 = 10;
+/// A snapshot is used for so many times as long as it took to build: following takes a fifth of a core at most.
+const AGE_PER_COST: u32 = 4;
 
 /// A snapshot that nobody asked for in this time is removed.
 const LONGEST_UNUSED: Duration = Duration::from_secs(60);

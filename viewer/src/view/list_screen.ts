@@ -14,12 +14,14 @@ import { ONLY_RUN, type ListRoute, type Route } from "./routes.ts";
 import type { Screen, Stage } from "./screen.ts";
 import { isUnderWay } from "./states.ts";
 
-/** The list is asked for again after so long while anything is recorded. */
+/** The list is asked for again after so long while anything is recorded, or nothing is there yet. */
 const REFRESH_S = 3;
+
+/** Paths of the runs that are selected; the way back from a comparison finds them. */
+const chosen = new Set<string>();
 
 export class ListScreen implements Screen {
   readonly #poller: Poller;
-  readonly #chosen = new Set<string>();
   readonly #runs: EntryTable<RunEntry>;
   readonly #experiments: EntryTable<ExperimentEntry>;
   readonly #find: HTMLInputElement;
@@ -39,7 +41,7 @@ export class ListScreen implements Screen {
     this.#find.addEventListener("input", () => this.#filter(this.#find.value));
     this.#compare = element("div", { class: "compare", role: "region", "aria-label": "Comparison", hidden: true });
     const columns = runColumns({
-      isChosen: (path) => this.#chosen.has(path),
+      isChosen: (path) => chosen.has(path),
       choose: (path, isChosen) => this.#choose(path, isChosen),
     });
     this.#runs = new EntryTable("Runs", columns, route, (sorting) => this.#remember({ ...this.#route, ...sorting }));
@@ -86,16 +88,17 @@ export class ListScreen implements Screen {
       this.#said = said;
       this.#show(list);
     }
-    return [...list.runs, ...list.experiments].some(({ state }) => isUnderWay(state)) ? REFRESH_S : null;
+    const isChanging = isEmpty(list) || [...list.runs, ...list.experiments].some(({ state }) => isUnderWay(state));
+    return isChanging ? REFRESH_S : null;
   }
 
   #show(list: ResultsList): void {
     const isFirst = this.#list === null;
-    const hadExperiments = (this.#list?.experiments.length ?? 0) > 0;
+    const isSameFrame = this.#list !== null && frameOf(this.#list) === frameOf(list);
     this.#list = list;
     const paths = new Set(list.runs.map(({ path }) => path));
-    [...this.#chosen].filter((path) => !paths.has(path)).forEach((path) => this.#chosen.delete(path));
-    if (isFirst || hadExperiments !== list.experiments.length > 0) {
+    [...chosen].filter((path) => !paths.has(path)).forEach((path) => chosen.delete(path));
+    if (!isSameFrame) {
       this.#frame(list);
     }
     this.#showEntries();
@@ -108,12 +111,11 @@ export class ListScreen implements Screen {
   /** What stands around the tables. */
   #frame(list: ResultsList): void {
     this.stage.setTitle(list.root);
-    const isEmpty = list.runs.length === 0 && list.experiments.length === 0;
     const label = element("label", { class: "find" }, "Filter ", this.#find);
     const experiments =
       list.experiments.length === 0 ? null : section("experiments", "Experiments", null, this.#experiments.element);
     const lead = "Click a run to open it. Select two or more to compare them.";
-    const parts = isEmpty
+    const parts = isEmpty(list)
       ? [nothingYet(list.root)]
       : [label, this.#counts, experiments, section("runs", "Runs", lead, this.#runs.element), this.#compare];
     this.stage.root.replaceChildren(
@@ -151,12 +153,12 @@ export class ListScreen implements Screen {
   }
 
   #choose(path: string, isChosen: boolean): void {
-    isChosen ? this.#chosen.add(path) : this.#chosen.delete(path);
+    isChosen ? chosen.add(path) : chosen.delete(path);
     this.#showChosen();
   }
 
   #showChosen(): void {
-    const paths = [...this.#chosen];
+    const paths = [...chosen];
     const go = (): void => this.stage.go({ kind: "compare", paths, section: "" });
     this.#compare.hidden = paths.length === 0;
     this.#compare.replaceChildren(
@@ -167,20 +169,29 @@ export class ListScreen implements Screen {
   }
 
   #clear(): void {
-    this.#chosen.clear();
+    chosen.clear();
     this.#showChosen();
     this.#showEntries();
   }
 
   #failed(error: unknown, retry_s: number | null): void {
     if (this.#list === null) {
-      const parts = problem("Cannot list the results", error, retry_s, () => this.refresh());
+      const parts = problem([], "Cannot list the results", error, retry_s, () => this.refresh());
       this.stage.root.replaceChildren(...parts);
       return;
     }
     const again = retry_s === null ? "" : ` Trying again in ${retry_s} s.`;
     this.#lost.replaceChildren(failure(`This list may be out of date. ${messageOf(error)}${again}`));
   }
+}
+
+function isEmpty({ runs, experiments }: ResultsList): boolean {
+  return runs.length === 0 && experiments.length === 0;
+}
+
+/** Lists with the same parts differ in their tables alone. */
+function frameOf(list: ResultsList): string {
+  return JSON.stringify([list.root, isEmpty(list), list.experiments.length > 0]);
 }
 
 function partOf(shown: number, all: number, singular: string): string {

@@ -1,6 +1,6 @@
 /** What is said instead of a page. */
 
-import { button, element } from "../dom.ts";
+import { button, element, type Child } from "../dom.ts";
 import { failure, masthead, messageOf } from "../page_parts.ts";
 import { ApiError } from "./client.ts";
 import { formatRoute, LIST } from "./routes.ts";
@@ -14,10 +14,10 @@ export function loading(what: string): HTMLElement {
 }
 
 /** Why something is not shown, what may help, and a way to try again. */
-export function problem(title: string, error: unknown, retry_s: number | null, retry: () => void): HTMLElement[] {
+export function problem(above: Child[], title: string, error: unknown, retry_s: number | null, retry: () => void): HTMLElement[] {
   const hints = error instanceof ApiError ? error.hints : [];
   return [
-    element("header", {}, backLink(), masthead(title)),
+    element("header", {}, ...above, masthead(title)),
     failure(messageOf(error)),
     element("ul", { class: "words" }, ...hints.map((hint) => element("li", {}, ...withCode(hint)))),
     element("p", {}, button("Try again", retry), retry_s === null ? null : ` Trying again in ${retry_s} s.`),

@@ -125,7 +125,7 @@ export abstract class PageScreen implements Screen {
       this.lost(error, retry_s);
       return;
     }
-    this.stage.root.replaceChildren(...problem(`Cannot show ${this.what}`, error, retry_s, () => this.askNow()));
+    this.stage.root.replaceChildren(...problem(this.above(), `Cannot show ${this.what}`, error, retry_s, () => this.askNow()));
   }
 }
 

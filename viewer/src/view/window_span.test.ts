@@ -16,7 +16,7 @@ test("what is asked for covers what is shown, and hardly more", () => {
     const span = alignedSpan(shown, BEGIN_NS);
     assert.ok(covers(span, shown, BEGIN_NS));
     const length_ns = (shown.end_s - shown.begin_s) * 1e9;
-    assert.ok(span.end_ns - span.begin_ns <= length_ns * 2.5 + 2, `${span.end_ns - span.begin_ns} ns for ${length_ns} ns`);
+    assert.ok(span.end_ns - span.begin_ns <= length_ns * 2.5 + 2048, `${span.end_ns - span.begin_ns} ns for ${length_ns} ns`);
   }
 });
 
@@ -26,6 +26,8 @@ test("the ends are multiples of a power of two of which a window has at most 16"
     const part = 2 ** Math.ceil(Math.log2((end_ns - begin_ns) / 16));
     assert.equal(begin_ns % part, 0);
     assert.equal(end_ns % part, 0);
+    assert.equal(begin_ns % 1024, 0, "no bin is cut, however close the zoom is");
+    assert.equal(end_ns % 1024, 0);
   }
 });
 

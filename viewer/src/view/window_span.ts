@@ -5,6 +5,8 @@ import type { NsSpan } from "./client.ts";
 
 /** Parts that a window is asked for in: few enough that each holds several bins of the answer. */
 const MOST_PARTS = 16;
+/** Shortest bin of an overview. */
+const LEAST_BIN_NS = 1024;
 
 /**
  * The time to ask for: the window, widened to multiples of a power of two. Bins of overviews begin at multiples of their length,
@@ -12,7 +14,7 @@ const MOST_PARTS = 16;
  */
 export function alignedSpan(shown: Span, run_begin_ns: number): NsSpan {
   const [begin, end] = [shown.begin_s, shown.end_s].map((time_s) => run_begin_ns + time_s * 1e9);
-  let part = 2 ** Math.max(0, Math.ceil(Math.log2((end - begin) / MOST_PARTS)));
+  let part = Math.max(LEAST_BIN_NS, 2 ** Math.ceil(Math.log2((end - begin) / MOST_PARTS)));
   const cut = (): [number, number] => [Math.floor(begin / part), Math.floor(end / part) + 1];
   while (cut()[1] - cut()[0] > MOST_PARTS) {
     part *= 2;

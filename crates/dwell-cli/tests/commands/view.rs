@@ -355,8 +355,9 @@ fn a_page_that_did_not_change_is_not_sent_again() {
 
 /// A run that goes on until it is told to end.
 fn endless_run(place: &Workplace) -> (Child, PathBuf) {
-    let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
-    let arguments = ["--prompt", "abc", "--max-tokens", "100000", "--context-length", "200000", "--ignore-end"];
+    // Large enough to take some milliseconds a token: a run of millions of rows would be built for longer than it is watched.
+    let model = place.model(MakeSpec { layers: 2, embedding: 512, feed_forward: 2048, ..MakeSpec::default() });
+    let arguments = ["--prompt", "abc", "--max-tokens", "100000", "--context-length", "100100", "--ignore-end"];
     let child = place.run_command(&model, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     (child, place.opened_run(&model).dir)
 }

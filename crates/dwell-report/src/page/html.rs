@@ -38,7 +38,7 @@ impl Viewer {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
-             <title>{}</title>\n<style>{style}</style>\n</head>\n<body>\n<main id=\"dwell\"></main>\n\
+             <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{style}</style>\n</head>\n<body>\n<main id=\"dwell\"></main>\n\
              <noscript>{noscript}</noscript>\n{}<script>{script}</script>\n</body>\n</html>\n",
             escaped(title),
             json.map_or_else(String::new, data),
