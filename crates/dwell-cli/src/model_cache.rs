@@ -71,9 +71,7 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
 fn make_cache() -> anyhow::Result<()> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).map_err(|error| {
-        Failure::new(format!("making the cache failed with {error}: {cache:?}"))
-            .hint(CHOOSE_A_CACHE)
-            .into()
+        Failure::new(format!("making the cache failed with {error}: {cache:?}")).hint(CHOOSE_A_CACHE).into()
     })
 }
 

@@ -117,7 +117,8 @@ impl ResultsList {
             experiment.finished_runs = runs.iter().filter(is_of).filter(is_finished).count() as u64;
             let ended_runs = experiment.finished_runs + experiment.failed_runs;
             // Nobody ended it: every run was tried.
-            if experiment.state == EntryState::Killed && experiment.planned_runs.is_some_and(|runs| runs <= ended_runs) {
+            if experiment.state == EntryState::Killed && experiment.planned_runs.is_some_and(|runs| runs <= ended_runs)
+            {
                 experiment.state = EntryState::Failed;
             }
         }

@@ -164,7 +164,10 @@ fn what_cannot_be_started_says_why() {
             failure.message,
             format!("starting {}: nothing is there, a program is needed: {nowhere:?}", engine.name())
         );
-        assert_eq!(failure.hints, ["give the place of the program: --program PATH, or `server: {program: PATH}` in an experiment"]);
+        assert_eq!(
+            failure.hints,
+            ["give the place of the program: --program PATH, or `server: {program: PATH}` in an experiment"]
+        );
         let failure = says(std::path::Path::new("/bin/true"), &model);
         assert!(failure.message.contains("its --help names no option -m"), "{failure:?}");
     }

@@ -98,7 +98,8 @@ impl RunDir {
             Err(StoreError::File(FileError::Io { .. })) => return Err(StoreError::NotARun { path }),
             Err(error) => return Err(error),
         };
-        let from_name = Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path, outermost_made: None };
+        let from_name =
+            Self { model_id: last_name(path.parent()), run_id: last_name(Some(&path)), path, outermost_made: None };
         match marker {
             Some(marker) => Ok(Self { model_id: marker.model_id, run_id: marker.run_id, ..from_name }),
             None if has_any_table(&from_name.path) => Ok(from_name),
