@@ -8,7 +8,7 @@ use dwell_analysis::statistics::{INTERVAL_SAMPLES_MIN, Ratio, Summary};
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
+use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_and_inclusions_text};
 use crate::group::{GroupKey, telling_keys, varying_keys};
 use crate::run_results::{MetricsLine, RunResults};
 
@@ -125,11 +125,7 @@ impl Aggregate {
 
     /// Which runs do not count, and which do though they usually do not.
     pub fn exclusions_text(&self) -> String {
-        let text = exclusions_text(&self.excluded);
-        if self.included.is_empty() {
-            return text;
-        }
-        format!("{text}; taken in on request: {}", reasons_text(&self.included))
+        exclusions_and_inclusions_text(&self.excluded, &self.included)
     }
 
     /// Takes in a run that counts.

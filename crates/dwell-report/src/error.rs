@@ -40,6 +40,8 @@ pub enum ReportError {
         found_runs: usize,
         /// Why they are left out, in words.
         why: String,
+        /// Whether any of them is finished, so that it could be exported on request.
+        has_finished: bool,
         /// Where they were looked for.
         path: PathBuf,
     },
@@ -166,8 +168,11 @@ impl Hint for ReportError {
             Self::Metrics(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Metadata(error) => error.hints(),
-            Self::NothingToExport { .. } => {
+            Self::NothingToExport { has_finished: true, .. } => {
                 vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
+            }
+            Self::NothingToExport { found_runs, path, .. } if *found_runs > 0 => {
+                vec![format!("finish runs that were killed with `dwell recover '{}'`", path.display())]
             }
             Self::NotComparable { state, run } if state.starts_with("unfinished") => {
                 vec![format!("finish a run that was killed with `dwell recover '{}'`", run.display())]
@@ -183,7 +188,10 @@ impl Hint for ReportError {
                 format!("or move the run out of the results directory: `mv '{}' ..`", run.display()),
             ],
             Self::NotALicence { nearest, .. } => vec![
-                format!("name one with `--licence {}`", nearest.as_deref().unwrap_or("CC-BY-4.0")),
+                format!(
+                    "name one with `--licence {0}`, or `licence: {0}` in an experiment",
+                    nearest.as_deref().unwrap_or("CC-BY-4.0")
+                ),
                 "every name is in https://spdx.org/licenses; AND, OR and WITH join several".to_owned(),
             ],
             Self::DamagedRun { run, .. } => vec![

@@ -173,7 +173,10 @@ impl Hint for StoreError {
             Self::MissingTables { run, .. } => {
                 vec![format!("see all that is wrong with it with `dwell verify '{}'`", run.display())]
             }
-            Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
+            Self::NotARun { path } if path.is_dir() => {
+                vec![format!("list the runs in it with `dwell ls '{}'`", path.display())]
+            }
+            Self::NotARun { .. } => vec!["name the folder of a run, or one with runs in it".to_owned()],
             Self::OtherResultsManifest { path, .. } => {
                 vec![format!("if it is not needed there, `mv '{0}' '{0}.other'`; a new one is begun", path.display())]
             }
@@ -204,6 +207,13 @@ fn plain_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_run_is_answered_with_what_fits_it() {
+        let hints = |path: &Path| StoreError::NotARun { path: path.to_owned() }.hints();
+        assert_eq!(hints(Path::new("/etc")), ["list the runs in it with `dwell ls '/etc'`"]);
+        assert_eq!(hints(Path::new("/etc/passwd")), ["name the folder of a run, or one with runs in it"]);
+    }
 
     #[test]
     fn an_unusable_name_is_answered_with_one_that_is_usable() {

@@ -38,7 +38,7 @@ pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use report::ReportArgs;
-pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
+pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs, exclusion_reason};
 pub(crate) use run::{MetricsArgs, RunArgs};
 pub(crate) use server::ServerArgs;
 pub(crate) use tensors::{

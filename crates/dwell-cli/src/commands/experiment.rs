@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use dwell_experiment::{ExperimentDir, ExperimentSummary, Resumable, Setup, execute};
 use dwell_report::text::count;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, exclusion_reason};
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
 use crate::interruption::Interruption;
@@ -58,10 +58,11 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
 fn nothing_counts(summary: &ExperimentSummary, results: &Path) -> Failure {
     let message = format!("no run of the experiment counts, so summary.csv is empty: {}", summary.exclusions);
     let failure = Failure::new(message).after_the_work();
-    if summary.excluded.is_empty() {
+    let can_be_included = |name: &&str| exclusion_reason(name).is_ok();
+    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).filter(can_be_included).collect();
+    if reasons.is_empty() {
         return failure;
     }
-    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).collect();
     failure.hint(format!(
         "take them in with `dwell analyse {} --experiment {} --include {}`",
         shell_word(&results.display().to_string()),
