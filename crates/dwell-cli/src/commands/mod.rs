@@ -43,7 +43,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_store::{StoreError, TreeKind, tree_kind};
+use dwell_store::{TreeKind, tree_kind};
 use serde::Serialize;
 
 use crate::args::MetricsArgs;
@@ -81,12 +81,5 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// What lies at a path that is to be a run or a folder of runs.
 fn kind_at(path: &Path) -> Result<TreeKind, Failure> {
-    tree_kind(path).map_err(|error| {
-        let failure = Failure::from_hinted(&error);
-        match error {
-            // It says that itself.
-            StoreError::NotARun { .. } => failure,
-            _ => failure.hint("see which runs there are with `dwell ls RESULTS`"),
-        }
-    })
+    tree_kind(path).map_err(|error| Failure::from_hinted(&error))
 }

@@ -27,8 +27,8 @@ fn a_disk_without_room_for_the_ring_is_refused_before_anything_starts() {
     let mut command = dwell();
     command.arg("run").arg("--model").arg(small_model()).arg("--output").arg(disk.path());
     let output = command.args(["--prompt", "hello", "--max-tokens", "2"]).output().unwrap();
-    let hint = format!("df -h '{}'`, or write elsewhere with `-o`", disk.path().display());
-    assert_refused(&output, "recording could not begin: the disk has", &[&hint]);
+    let hint = format!("free space: df -h '{}'", disk.path().display());
+    assert_refused(&output, "recording could not begin: the disk has", &[&hint, "or write elsewhere: -o DIR"]);
     assert!(!text_of(&output).contains("dwell recover"), "there is nothing to recover: {}", text_of(&output));
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0);
 }
