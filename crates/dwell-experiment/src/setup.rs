@@ -28,6 +28,8 @@ pub struct SetupFiles<'a> {
 pub struct Setup {
     /// What was asked for.
     pub experiment: Experiment,
+    /// The experiment file.
+    pub config: PathBuf,
     /// Text of the experiment file.
     pub config_text: String,
     /// Where results go.
@@ -50,8 +52,9 @@ impl Setup {
         let plan = experiment.plan(default_threads()).map_err(|error| Finding::of(&error));
         match (load_prompts(&experiment, files), load_rules(&experiment, files), plan) {
             (Ok(prompts), Ok(rules), Ok(plan)) if !has_errors(&findings) => {
+                let config = files.config.to_owned();
                 let (config_text, results) = (files.config_text.to_owned(), files.results.clone());
-                (Some(Self { experiment, config_text, results, models, prompts, rules, plan }), findings)
+                (Some(Self { experiment, config, config_text, results, models, prompts, rules, plan }), findings)
             }
             (prompts, rules, plan) => {
                 findings.extend([prompts.err(), rules.err(), plan.err()].into_iter().flatten());
