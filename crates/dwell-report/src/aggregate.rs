@@ -172,11 +172,7 @@ fn runs_of_experiment<'a>(
         .filter_map(|run| run.metadata.experiment.as_ref())
         .map(|experiment| format!("{} ({})", experiment.about.name, experiment.id))
         .collect();
-    let known = if known.is_empty() {
-        "runs without an experiment".to_owned()
-    } else {
-        known.into_iter().collect::<Vec<_>>().join(", ")
-    };
+    let known = if known.is_empty() { "none".to_owned() } else { known.into_iter().collect::<Vec<_>>().join(", ") };
     Err(ReportError::UnknownExperiment { wanted: wanted.to_owned(), known })
 }
 

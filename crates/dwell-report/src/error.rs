@@ -47,7 +47,7 @@ pub enum ReportError {
     },
 
     /// No run belongs to the experiment that was asked for.
-    #[error("choosing the runs of experiment {wanted:?} found only {known}")]
+    #[error("no experiment is called {wanted:?}; there are: {known}")]
     UnknownExperiment {
         /// What was asked for.
         wanted: String,
@@ -177,7 +177,9 @@ impl Hint for ReportError {
             Self::NotComparable { state, run } if state.starts_with("unfinished") => {
                 vec![format!("finish a run that was killed with `dwell recover '{}'`", run.display())]
             }
-            Self::NothingToCompare { .. } => vec!["name a run itself to compare it whatever it was for".to_owned()],
+            Self::NothingToCompare { .. } => {
+                vec!["name the runs to include excluded ones: dwell compare RUN RUN".to_owned()]
+            }
             Self::NoLicence => vec![
                 "name one with `--licence CC-BY-4.0`".to_owned(),
                 "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),
@@ -185,7 +187,7 @@ impl Hint for ReportError {
             Self::SeveralLicences { .. } => vec!["name one with `--licence CC-BY-4.0`".to_owned()],
             Self::RunWithoutLicence { licence, run, .. } => vec![
                 format!("if all runs may be published under it, say so with `--licence '{licence}'`"),
-                format!("or move the run out of the results directory: `mv '{}' ..`", run.display()),
+                format!("or move it out of the results directory: mv '{}' /path/outside/", run.display()),
             ],
             Self::NotALicence { nearest, .. } => vec![
                 format!(
@@ -204,9 +206,9 @@ impl Hint for ReportError {
                     path.parent().unwrap_or(path).display()
                 )]
             }
-            Self::UnknownExperiment { .. } => vec!["give one of these by its name or its id".to_owned()],
+            Self::UnknownExperiment { .. } => vec!["choose one by its name or id: --experiment NAME".to_owned()],
             Self::SameName { run, .. } => {
-                vec![format!("move one of the two out of the results directory: `mv '{}' ..`", run.display())]
+                vec![format!("move one of the two out of the results directory: mv '{}' /path/outside/", run.display())]
             }
             Self::TargetExists { path } => {
                 vec![format!("choose another folder with `-o`, or see `ls '{}'`", path.display())]

@@ -102,7 +102,7 @@ pub(super) fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
     let reasons: BTreeSet<ExclusionReason> = aggregate.excluded.iter().map(|excluded| excluded.reason).collect();
     let names: Vec<&str> =
         reasons.iter().filter(|reason| reason.can_be_included()).map(|reason| reason.name()).collect();
-    let include = (!names.is_empty()).then(|| format!("take excluded runs in with `--include {}`", names.join(",")));
+    let include = (!names.is_empty()).then(|| format!("include excluded runs: --include {}", names.join(",")));
     let is_unfinished = reasons.contains(&ExclusionReason::Unfinished);
     let path = shell_word(&path.display().to_string());
     let recover = is_unfinished.then(|| format!("finish runs that were killed with `dwell recover {path}`"));
@@ -152,7 +152,7 @@ mod tests {
         let recover = "finish runs that were killed with `dwell recover results`";
         assert_eq!(hints(&[ExclusionReason::Unfinished]), [recover]);
         let several = [ExclusionReason::Contaminated, ExclusionReason::Unfinished, ExclusionReason::Warmup];
-        assert_eq!(hints(&several), ["take excluded runs in with `--include warmup,contaminated`", recover]);
+        assert_eq!(hints(&several), ["include excluded runs: --include warmup,contaminated", recover]);
         assert!(hints(&[]).is_empty());
     }
 }
