@@ -1,6 +1,6 @@
 //! From the arguments of `dwell run` to what is to be done; what cannot be done is refused before anything starts.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use dwell_collectors::{Wanted, chosen};
@@ -13,6 +13,7 @@ use dwell_metadata::{BuildOptions, Collectors, RunRequest};
 use crate::args::{AutoSwitch, GenerationArgs, MetricsArgs, RunArgs, ServerArgs, WatchingArgs};
 use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
+use crate::shell::shell_word;
 
 /// Asks for some hundred tokens of plain text.
 const DEFAULT_PROMPT: &str = "Explain, step by step, how a refrigerator keeps food cold.";
@@ -162,16 +163,21 @@ pub(crate) fn check_temperature(args: &GenerationArgs) -> Result<(), Failure> {
 }
 
 fn actions_in(path: &Path) -> anyhow::Result<Vec<Action>> {
+    let refused = |reason: String| Failure::new(format!("reading the actions {reason}: {path:?}"));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refused(format!("failed with {error}")).hint(check_path_hint(path)))?;
     let unfit = |reason: String| {
-        let failure = Failure::new(format!("reading the actions {reason}: {path:?}"));
-        failure.hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
+        refused(reason).hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
     };
-    let text = std::fs::read_to_string(path).map_err(|error| unfit(format!("failed with {error}")))?;
     let actions: Vec<Action> = serde_json::from_str(&text).map_err(|error| unfit(format!("failed with {error}")))?;
     if actions.is_empty() {
         return Err(unfit("found none, at least 1 is needed".to_owned()).into());
     }
     Ok(actions)
+}
+
+fn check_path_hint(path: &Path) -> String {
+    format!("check the path: ls -l {}", shell_word(&path.display().to_string()))
 }
 
 /// The prompt that is asked for.
@@ -180,7 +186,10 @@ pub(crate) fn prompt(args: &GenerationArgs) -> Result<String, Failure> {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => prompt_in(path).map_err(|error| {
             let failure = Failure::new(format!("reading the prompt failed with {error}: {path:?}"));
-            failure.hint("give a file of UTF-8 text, or the text itself with --prompt")
+            match error.kind() {
+                ErrorKind::NotFound => failure.hint(check_path_hint(path)),
+                _ => failure.hint("give a file of UTF-8 text, or the text itself with --prompt"),
+            }
         })?,
         (None, None) => DEFAULT_PROMPT.to_owned(),
     };

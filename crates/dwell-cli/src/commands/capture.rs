@@ -151,7 +151,7 @@ fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> 
         let failure = Failure::from_hinted(&error);
         match error {
             dwell_record::RecordError::CaptureStopped { .. } if has_checkpoint(args) => {
-                failure.hint(format!("or go on with `{}`", resume_command())).into()
+                failure.hint(format!("or resume: {}", resume_command())).into()
             }
             _ => failure.into(),
         }
@@ -190,7 +190,7 @@ fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::
 /// What can be done with a stream that was cut off.
 fn hints_when_cut_off(output: &Path, args: &CaptureArgs) -> Vec<String> {
     let recover = format!("dwell tensors recover {}", shell_word(&output.display().to_string()));
-    let resume = has_checkpoint(args).then(|| format!("go on with `{}`", resume_command()));
+    let resume = has_checkpoint(args).then(|| format!("resume: {}", resume_command()));
     resume.into_iter().chain([format!("end the stream where it is with `{recover}`")]).collect()
 }
 

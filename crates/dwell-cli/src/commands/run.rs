@@ -71,7 +71,7 @@ impl OneRun<'_> {
     /// Runs the same without recording accesses.
     fn run_untraced(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<UntracedRun> {
         if !self.is_quiet {
-            say(format_args!("first without recording, as {run_id}\n"));
+            say(format_args!("measuring the slowdown: first running without recording, as {run_id}\n"));
         }
         let collectors = request.collectors.clone().without(CollectorName::TENSOR_OPS);
         let built = self.run(&RunRequest { collectors, ..request.clone() }, run_id)?;
