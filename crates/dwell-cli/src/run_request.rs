@@ -105,13 +105,14 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
         ));
         return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
     }
-    check_watching(&args.watching, Some(&args.server))?;
+    check_watching(&args.watching)?;
+    check_publisher(args)?;
     check_recorder(&args.watching, args.engine, args.server.url.is_some())?;
     check_temperature(&args.generation)
 }
 
-/// Refuses ways of watching that are none. Without a server there is nothing that could publish KV events.
-pub(crate) fn check_watching(args: &WatchingArgs, server: Option<&ServerArgs>) -> Result<(), Failure> {
+/// Refuses ways of watching that are none.
+pub(crate) fn check_watching(args: &WatchingArgs) -> Result<(), Failure> {
     let found = args.baseline_secs;
     if !(0.0..=MOST_BASELINE_SECS).contains(&found) {
         let failure = Failure::new(format!(
@@ -119,23 +120,16 @@ pub(crate) fn check_watching(args: &WatchingArgs, server: Option<&ServerArgs>) -
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
-    if !args.collect.has(CollectorName::KV_EVENTS) {
+    Ok(())
+}
+
+/// The collector of KV events listens to a publisher.
+fn check_publisher(args: &RunArgs) -> Result<(), Failure> {
+    if !args.watching.collect.has(CollectorName::KV_EVENTS) || args.server.kv_events.is_some() {
         return Ok(());
     }
-    match server {
-        Some(server) if server.kv_events.is_some() => Ok(()),
-        Some(_) => {
-            let message = "checking the options: the collector kv_events without the address of a publisher";
-            Err(Failure::new(message).hint("--kv-events tcp://127.0.0.1:5557"))
-        }
-        None => {
-            let message = "checking the options: the collector kv_events, which can watch only servers that dwell asks";
-            let others: Vec<&str> = CollectorName::BY_DEFAULT.to_vec();
-            Err(Failure::new(message)
-                .hint(format!("--collect {}", others.join(",")))
-                .hint("for KV events of a server: dwell run --engine vllm --url URL --kv-events ADDRESS"))
-        }
-    }
+    let message = "checking the options: the collector kv_events without the address of a publisher";
+    Err(Failure::new(message).hint("--kv-events tcp://127.0.0.1:5557"))
 }
 
 /// Refuses to record accesses by name where the recorder's library is missing: the run would have none.
