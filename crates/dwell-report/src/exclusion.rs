@@ -253,7 +253,7 @@ mod tests {
             [&warmup, &contaminated, &warmup].iter().filter_map(|run| exclusion_of(run, &[])).collect();
         assert_eq!(
             exclusions_text(&exclusions),
-            "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.125 % ≥ 20 %)"
+            "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.1 % ≥ 20 %)"
         );
         assert_eq!(exclusions_text(&[]), "no run excluded");
     }
