@@ -113,7 +113,7 @@ fn a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_w
     let output = capture(&path, &[]).output().unwrap();
     let recover = format!("dwell tensors recover '{}'", path.display());
     let error = "the capture stopped: writing a tensor stream found no space left";
-    assert_refused(&output, error, &["df -h", &recover, " --resume`"]);
+    assert_refused(&output, error, &["df -h", &recover, "or resume: "]);
     let cut = TensorFile::open(&path).unwrap();
     let kept = format!("{} tensors and {} tokens are safe", cut.packets().len(), cut.tokens().len());
     assert!(!cut.packets().is_empty() && text_of(&output).contains(&kept), "{}", text_of(&output));
