@@ -240,7 +240,7 @@ impl Hint for ServerError {
             ServerError::ModelNotFound { engine, name, listed, .. } => missing_model_hints(*engine, name, listed),
             ServerError::NotOffered { .. } => {
                 hint("use an engine that offers it: --engine llama_server, llama_cli or llama_cpp")
-            },
+            }
             ServerError::NoProgram { engine, .. } => no_program_hints(*engine),
             ServerError::NotAProgram { engine, program, .. } | ServerError::Spawn { engine, program, .. } => {
                 not_a_program_hints(*engine, program)
@@ -252,7 +252,7 @@ impl Hint for ServerError {
             ServerError::CannotUnload { .. } => hint("omit --url: dwell then starts a server for the run"),
             ServerError::OneAtATime { .. } => {
                 hint("use an engine that serves several sequences: --engine llama_server")
-            },
+            }
             ServerError::OneTurn { .. } => hint("use the server: --engine llama_server"),
             ServerError::Template { .. } => vec![
                 "let the server apply its own template: --api chat, or `server: {api: chat}` in an experiment"
