@@ -150,7 +150,7 @@ def test_paths_that_cannot_be_written_are_told_once(tmp_path: Path) -> None:
     model = nn.Linear(2, 2)
     with pytest.raises(dwell.NotFoundError) as missing, dwell.capture_activations(model, tmp_path / "no" / "a"):
         pass
-    assert missing.value.hints == [f"make the folder with `mkdir -p '{tmp_path / 'no'}'`"]
+    assert missing.value.hints == [f"create the folder: mkdir -p '{tmp_path / 'no'}'"]
     with pytest.raises(dwell.StorageError, match="no regular file"), dwell.capture_activations(model, tmp_path):
         pass
 

@@ -156,16 +156,19 @@ impl fmt::Display for Reason {
         let (words, unit) = self.what.words();
         let relation = if self.what.limits().is_inclusive { ">" } else { "≥" };
         let limit = self.limit;
-        match self.found {
-            // Digits beyond the third say nothing about a disturbance, except next to the limit.
-            Some(found) if (found - limit).abs() >= 0.001 => {
-                let found = (found * 1000.0).round() / 1000.0;
-                write!(formatter, "{words} {found}{unit} {relation} {limit}{unit}")
-            }
-            Some(found) => write!(formatter, "{words} {found}{unit} {relation} {limit}{unit}"),
-            None => write!(formatter, "{words} not known"),
-        }
+        let Some(found) = self.found else { return write!(formatter, "{words} not known") };
+        // Digits beyond the third say nothing about a disturbance, except next to the limit.
+        let rounded = [three_digits(found), (found * 1000.0).round() / 1000.0];
+        let shown = rounded.into_iter().find(|shown| *shown != limit).unwrap_or(found);
+        write!(formatter, "{words} {shown}{unit} {relation} {limit}{unit}")
     }
+}
+
+/// Rounded to three digits, or to a whole number if it has more.
+fn three_digits(value: f64) -> f64 {
+    let places = (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0);
+    let scale = 10_f64.powf(places);
+    (value * scale).round() / scale
 }
 
 /// Whether a run was disturbed, and by what.

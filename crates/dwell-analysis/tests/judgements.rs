@@ -96,19 +96,19 @@ const QUIET: ValidityInput = ValidityInput {
 #[test]
 fn every_reason_is_listed_and_reads_well() {
     let input = ValidityInput {
-        observer_cpu_pct: Some(34.04),
+        observer_cpu_pct: Some(34.27),
         throttle_events: Some(1),
         baseline_cpu_pct: None,
-        package_temp_peak_c: Some(86.0),
+        package_temp_peak_c: Some(85.04),
         ..QUIET
     };
     let validity = Validity::of(&input, false);
     let reasons: Vec<String> = validity.reasons.iter().map(ToString::to_string).collect();
     let expected = [
-        "observer CPU 34.04 % ≥ 20 %",
+        "observer CPU 34.3 % ≥ 20 %",
         "throttle events 1 > 0",
         "baseline CPU not known",
-        "package temperature 86 °C > 85 °C",
+        "package temperature 85.04 °C > 85 °C",
     ];
     assert_eq!(reasons, expected);
     assert_eq!(validity.class, ValidityClass::Contaminated);

@@ -129,10 +129,10 @@ impl Hint for BuildError {
             BuildError::NotFinished { run } => vec![format!("finish it with `dwell recover '{}'`", run.display())],
             BuildError::AlreadyBuilt { run } => vec![
                 format!("check it with `dwell verify '{}'`", run.display()),
-                "to build its tables again from raw/, remove its manifest.json first".to_owned(),
+                format!("to rebuild: rm '{0}/manifest.json' && dwell recover '{0}'", run.display()),
             ],
-            BuildError::NothingRecorded { run } => {
-                vec![format!("it was ended before anything was recorded: remove it with `rm -r '{}'`", run.display())]
+            BuildError::NothingRecorded { .. } => {
+                vec!["nothing was recorded; run it again with another --run-id".to_owned()]
             }
             BuildError::Figure { .. } | BuildError::Analysis { .. } => Vec::new(),
         }
@@ -140,7 +140,7 @@ impl Hint for BuildError {
 }
 
 fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
-    hints.push(format!("then finish the run with `dwell recover '{}'`", run.display()));
+    hints.push(format!("then finish the run: dwell recover '{}'", run.display()));
     hints
 }
 

@@ -13,7 +13,7 @@ use dwell_build::{BuildError, RelabelReport, RelabelRequest, relabel_run};
 use dwell_events::schema::Table;
 use dwell_events::{Phase, UnknownPolicy};
 use dwell_label::RuleSet;
-use dwell_store::{RunState, verify};
+use dwell_store::{RunDir, RunState, verify};
 use small_trace::SmallTrace;
 
 /// Two pages of weights and one of the cache, by the functions that write them; one page that nothing tells about.
@@ -87,4 +87,18 @@ fn without_rules_nothing_is_labelled_and_an_error_leaves_nothing() {
     assert_eq!(left, ["in"]);
     let report = place.relabel(none(), UnknownPolicy::Keep).unwrap();
     assert_eq!((report.rows_out, report.after["unknown"]), (7, 7));
+}
+
+#[test]
+fn what_a_killed_relabelling_left_does_not_stand_in_the_way() {
+    let place = Place::new();
+    let left = RunDir::create(&place.path("out.partial"), "model", "run").unwrap();
+    let relabel = || place.relabel(RuleSet::default_rules(), UnknownPolicy::Keep);
+    assert!(relabel().is_err(), "this process, which is at work on it, runs");
+    let state = left.path().join("raw/STATE");
+    let marker = fs::read_to_string(&state).unwrap();
+    // No process has this id.
+    fs::write(&state, marker.replace(&std::process::id().to_string(), "4194305")).unwrap();
+    relabel().unwrap();
+    assert!(place.path("out").is_dir() && !place.path("out.partial").exists());
 }

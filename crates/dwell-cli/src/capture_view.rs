@@ -43,7 +43,7 @@ impl CaptureView {
             say(format_args!("note: {number} cannot be stored element by element, such as {first}\n"));
         }
         if resumed_packets > 0 {
-            say(format_args!("going on after {}, generating them again first\n", counted(resumed_packets, "packet")));
+            say(format_args!("resuming after {}; recomputing them first\n", counted(resumed_packets, "packet")));
         }
     }
 
@@ -76,7 +76,7 @@ impl CaptureListener for CaptureView {
     fn interrupted(&mut self) {
         if !self.is_quiet {
             self.finish();
-            say(format_args!("interrupted: closing the stream with what there is; again to end at once\n"));
+            say(format_args!("interrupted: closing the stream; press Ctrl-C again to exit at once\n"));
         }
     }
 }

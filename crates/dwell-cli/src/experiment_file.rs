@@ -1,5 +1,6 @@
 //! Reading an experiment file with everything that it names.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dwell_config::{ConfigError, Note, Problem, parse};
@@ -151,7 +152,10 @@ fn missing_programs(setup: &Setup) -> Vec<Finding> {
 fn read_text(config: &Path) -> Result<String, Failure> {
     read_text_at_most(config, WRITTEN_BY_HAND_MAX_BYTES).map_err(|error| {
         let failure = Failure::new(format!("reading the experiment file failed with {error}: {config:?}"));
-        failure.hint("give a file of UTF-8 text; `config/default_experiment.yaml` is one to begin with")
+        match error.kind() {
+            ErrorKind::NotFound => failure.hint("no such file; start from config/default_experiment.yaml"),
+            _ => failure.hint("give a file of UTF-8 text, such as config/default_experiment.yaml"),
+        }
     })
 }
 

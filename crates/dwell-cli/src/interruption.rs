@@ -162,7 +162,9 @@ impl Interruption {
         let failure = match stage {
             Stage::Recording(_) | Stage::Capturing(_) if is_first => return,
             Stage::Experiment(_) if is_first => {
-                return say(format_args!("\ninterrupted: ending the run that is going on; again to end at once\n"));
+                return say(format_args!(
+                    "\ninterrupted: stopping the current run; press Ctrl-C again to exit at once\n"
+                ));
             }
             // A terminal signals the worker too, which can have ended before the signal is noticed here.
             Stage::Building { was_interrupted: true, .. } if is_first => return,
@@ -173,7 +175,7 @@ impl Interruption {
             Stage::Recording(run) | Stage::Tracing { run, .. } => failure.hint(recovery(run.path())),
             Stage::Building { run, .. } => failure.hint(recovery(&run)),
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
-            Stage::Experiment(command) => failure.hint(format!("go on with `{command}`")),
+            Stage::Experiment(command) => failure.hint(format!("resume: {command}")),
             Stage::Writing(unfinished) => end_without(&unfinished, &failure),
             Stage::Preparing => failure,
         };

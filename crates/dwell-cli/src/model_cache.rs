@@ -42,17 +42,34 @@ pub(crate) struct Model {
 
 impl Published {
     /// The model with this name.
-    pub(crate) fn named(name: &str) -> anyhow::Result<&'static Self> {
-        PUBLISHED.iter().find(|model| model.name == name).ok_or_else(|| {
-            let known: Vec<&str> = PUBLISHED.iter().map(|model| model.name).collect();
-            let failure = Failure::new(format!("no model is called {name:?}, and no file either"));
-            failure.hint(format!("known are: {}; any GGUF file can be given by its path", known.join(", "))).into()
+    pub(crate) fn named(name: &str) -> Result<&'static Self, Failure> {
+        Self::find(name).ok_or_else(|| {
+            let failure = Failure::new(format!("no model is called {name:?}; known models: {}", known_names()));
+            failure.hint("give the name of a known model, or the path of a GGUF file")
         })
+    }
+
+    /// The model that an argument names, which could have been a path too.
+    fn meant_by(argument: &str) -> Result<&'static Self, Failure> {
+        Self::find(argument).ok_or_else(|| {
+            let known = known_names();
+            Failure::new(format!("{argument:?} is neither a file nor a known model ({known})"))
+                .hint("give the path of a GGUF file, or the name of a known model")
+        })
+    }
+
+    fn find(name: &str) -> Option<&'static Self> {
+        PUBLISHED.iter().find(|model| model.name == name)
     }
 
     fn cached_path(&self) -> anyhow::Result<PathBuf> {
         Ok(cache_dir()?.join(self.file.file_name))
     }
+}
+
+fn known_names() -> String {
+    let names: Vec<&str> = PUBLISHED.iter().map(|model| model.name).collect();
+    names.join(", ")
 }
 
 const CHOOSE_A_CACHE: &str = "choose a place with `XDG_CACHE_HOME=DIR`, or give a model file with --model";
@@ -81,7 +98,7 @@ fn make_cache() -> anyhow::Result<()> {
 pub(crate) fn resolve(argument: Option<&Path>) -> anyhow::Result<Model> {
     let Some(argument) = argument else { return default_model() };
     match name_in(argument) {
-        Some(name) if !argument.exists() => Ok(model_at(cached_or_pulled(Published::named(name)?)?)),
+        Some(name) if !argument.exists() => Ok(model_at(cached_or_pulled(Published::meant_by(name)?)?)),
         _ => Ok(model_at(argument.to_owned())),
     }
 }
@@ -110,7 +127,7 @@ fn default_model() -> anyhow::Result<Model> {
         Err(error) => {
             say(format_args!("note: could not download the default model: {error:#}\n"));
             let path = stand_in()?;
-            say(format_args!("note: a model with random weights takes its place, its text means nothing: {path:?}\n"));
+            say(format_args!("note: using a model with random weights instead; its text is meaningless: {path:?}\n"));
             Ok(model_at(path))
         }
     }

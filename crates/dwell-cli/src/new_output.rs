@@ -1,5 +1,6 @@
 //! The one rule about outputs that exist already: no file is replaced unless `--force` says so, and no folder ever is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,12 @@ use dwell_files::write_bytes_atomically;
 use serde::Serialize;
 
 use crate::messages::{Failure, hinted};
+use crate::shell::shell_word;
 
 /// Folder of plots in an output folder.
 const PLOTS_DIR: &str = "figures";
+/// Names of the plots that dwell wrote there. The folder may hold plots of others too, which are never removed.
+const PLOTS_LIST: &str = ".written_by_dwell";
 
 /// Refuses to replace a file, unless it may be.
 pub(crate) fn check_file(path: &Path, force: bool) -> Result<(), Failure> {
@@ -18,6 +22,22 @@ pub(crate) fn check_file(path: &Path, force: bool) -> Result<(), Failure> {
     match !force && path.symlink_metadata().is_ok() {
         true => Err(existing_file(path)),
         false => Ok(()),
+    }
+}
+
+/// The same for a file in a folder that no command makes.
+pub(crate) fn check_file_in_folder(path: &Path, force: bool) -> Result<(), Failure> {
+    check_parent(path)?;
+    check_file(path, force)
+}
+
+/// Refuses a file whose folder is not there: a mistyped path is likelier than the wish for a new folder.
+pub(crate) fn check_parent(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => Err(Failure::new(format!("writing the output: there is no such folder: {folder:?}"))
+            .hint(format!("mkdir -p {}", shell_word(&folder.display().to_string())))),
     }
 }
 
@@ -42,12 +62,14 @@ fn refused(path: &Path) -> Failure {
 pub(crate) struct OutputFolder {
     folder: PathBuf,
     files: Vec<(PathBuf, Vec<u8>)>,
+    /// Names of the plots among them; none for a command that draws none.
+    plots: Option<BTreeSet<String>>,
 }
 
 impl OutputFolder {
     /// Nothing yet, for a folder that need not exist.
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), files: Vec::new() }
+        Self { folder: folder.to_owned(), files: Vec::new(), plots: None }
     }
 
     /// Adds a file by its name in the folder.
@@ -62,11 +84,14 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Adds plots by name and SVG.
+    /// Adds plots by name and SVG, all that there are to be.
     pub(crate) fn add_plots(&mut self, plots: impl IntoIterator<Item = (impl AsRef<Path>, String)>) {
+        let mut names = BTreeSet::new();
         for (name, svg) in plots {
+            names.insert(name.as_ref().display().to_string());
             self.add(Path::new(PLOTS_DIR).join(name), svg);
         }
+        self.plots = Some(names);
     }
 
     /// How many files there are.
@@ -83,7 +108,25 @@ impl OutputFolder {
                 .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {folder:?}")))?;
             write_bytes_atomically(path, content).map_err(hinted)?;
         }
-        Ok(())
+        self.plots.as_ref().map_or(Ok(()), |plots| self.remove_other_plots(plots))
+    }
+
+    /// Removes plots of an earlier output that this one does not have, and writes down which it has.
+    fn remove_other_plots(&self, plots: &BTreeSet<String>) -> anyhow::Result<()> {
+        let folder = self.folder.join(PLOTS_DIR);
+        let list = folder.join(PLOTS_LIST);
+        let earlier = fs::read_to_string(&list).unwrap_or_default();
+        // A list may come from anywhere: it names files of this folder, or nothing.
+        let is_in_folder = |name: &&str| !name.contains('/') && *name != "..";
+        for name in earlier.lines().filter(is_in_folder).filter(|name| !plots.contains(*name)) {
+            // One that is gone already is as it should be.
+            let _ = fs::remove_file(folder.join(name));
+        }
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let names: String = plots.iter().map(|name| format!("{name}\n")).collect();
+        write_bytes_atomically(&list, names.as_bytes()).map_err(hinted)
     }
 }
 
@@ -108,6 +151,28 @@ mod tests {
         }
         assert!(check_folder(place.path()).is_err());
         assert!(check_folder(&place.path().join("new")).is_ok());
+        assert!(check_file_in_folder(&place.path().join("new.html"), false).is_ok());
+        let failure = check_file_in_folder(&place.path().join("missing/new.html"), false).unwrap_err();
+        let folder = place.path().join("missing");
+        assert_eq!(failure.to_string(), format!("writing the output: there is no such folder: {folder:?}"));
+        assert_eq!(failure.hints(), [format!("mkdir -p {}", folder.display())]);
+    }
+
+    #[test]
+    fn plots_that_an_earlier_output_had_and_this_one_has_not_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |names: &[&str]| {
+            let mut files = OutputFolder::new(place.path());
+            files.add_plots(names.iter().map(|name| (*name, "<svg/>".to_owned())));
+            files.write(true).unwrap();
+        };
+        write(&["a.svg", "b.svg"]);
+        fs::write(place.path().join("figures/mine.svg"), "mine").unwrap();
+        write(&["b.svg"]);
+        let is_there = |name: &str| place.path().join("figures").join(name).exists();
+        assert_eq!(["a.svg", "b.svg", "mine.svg"].map(is_there), [false, true, true]);
+        write(&[]);
+        assert_eq!(["b.svg", "mine.svg"].map(is_there), [false, true]);
     }
 
     #[test]

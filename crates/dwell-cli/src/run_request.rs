@@ -1,6 +1,6 @@
 //! From the arguments of `dwell run` to what is to be done; what cannot be done is refused before anything starts.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use dwell_collectors::{Wanted, chosen};
@@ -13,6 +13,7 @@ use dwell_metadata::{BuildOptions, Collectors, RunRequest};
 use crate::args::{AutoSwitch, GenerationArgs, MetricsArgs, RunArgs, ServerArgs, WatchingArgs};
 use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
+use crate::shell::shell_word;
 
 /// Asks for some hundred tokens of plain text.
 const DEFAULT_PROMPT: &str = "Explain, step by step, how a refrigerator keeps food cold.";
@@ -104,13 +105,14 @@ fn check_options(args: &RunArgs) -> Result<(), Failure> {
         ));
         return Err(failure.hint(format!("--parallel {}", if found == 0 { 1 } else { MOST_SEQUENCES })));
     }
-    check_watching(&args.watching, Some(&args.server))?;
+    check_watching(&args.watching)?;
+    check_publisher(args)?;
     check_recorder(&args.watching, args.engine, args.server.url.is_some())?;
     check_temperature(&args.generation)
 }
 
-/// Refuses ways of watching that are none. Without a server there is nothing that could publish KV events.
-pub(crate) fn check_watching(args: &WatchingArgs, server: Option<&ServerArgs>) -> Result<(), Failure> {
+/// Refuses ways of watching that are none.
+pub(crate) fn check_watching(args: &WatchingArgs) -> Result<(), Failure> {
     let found = args.baseline_secs;
     if !(0.0..=MOST_BASELINE_SECS).contains(&found) {
         let failure = Failure::new(format!(
@@ -118,23 +120,16 @@ pub(crate) fn check_watching(args: &WatchingArgs, server: Option<&ServerArgs>) -
         ));
         return Err(failure.hint("--baseline-secs 2, or 0 to leave it out"));
     }
-    if !args.collect.has(CollectorName::KV_EVENTS) {
+    Ok(())
+}
+
+/// The collector of KV events listens to a publisher.
+fn check_publisher(args: &RunArgs) -> Result<(), Failure> {
+    if !args.watching.collect.has(CollectorName::KV_EVENTS) || args.server.kv_events.is_some() {
         return Ok(());
     }
-    match server {
-        Some(server) if server.kv_events.is_some() => Ok(()),
-        Some(_) => {
-            let message = "checking the options: the collector kv_events without the address of a publisher";
-            Err(Failure::new(message).hint("--kv-events tcp://127.0.0.1:5557"))
-        }
-        None => {
-            let message = "checking the options: the collector kv_events, which can watch only servers that dwell asks";
-            let others: Vec<&str> = CollectorName::BY_DEFAULT.to_vec();
-            Err(Failure::new(message)
-                .hint(format!("--collect {}", others.join(",")))
-                .hint("for KV events of a server: dwell run --engine vllm --url URL --kv-events ADDRESS"))
-        }
-    }
+    let message = "checking the options: the collector kv_events without the address of a publisher";
+    Err(Failure::new(message).hint("--kv-events tcp://127.0.0.1:5557"))
 }
 
 /// Refuses to record accesses by name where the recorder's library is missing: the run would have none.
@@ -162,16 +157,21 @@ pub(crate) fn check_temperature(args: &GenerationArgs) -> Result<(), Failure> {
 }
 
 fn actions_in(path: &Path) -> anyhow::Result<Vec<Action>> {
+    let refused = |reason: String| Failure::new(format!("reading the actions {reason}: {path:?}"));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refused(format!("failed with {error}")).hint(check_path_hint(path)))?;
     let unfit = |reason: String| {
-        let failure = Failure::new(format!("reading the actions {reason}: {path:?}"));
-        failure.hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
+        refused(reason).hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
     };
-    let text = std::fs::read_to_string(path).map_err(|error| unfit(format!("failed with {error}")))?;
     let actions: Vec<Action> = serde_json::from_str(&text).map_err(|error| unfit(format!("failed with {error}")))?;
     if actions.is_empty() {
         return Err(unfit("found none, at least 1 is needed".to_owned()).into());
     }
     Ok(actions)
+}
+
+fn check_path_hint(path: &Path) -> String {
+    format!("check the path: ls -l {}", shell_word(&path.display().to_string()))
 }
 
 /// The prompt that is asked for.
@@ -180,7 +180,10 @@ pub(crate) fn prompt(args: &GenerationArgs) -> Result<String, Failure> {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => prompt_in(path).map_err(|error| {
             let failure = Failure::new(format!("reading the prompt failed with {error}: {path:?}"));
-            failure.hint("give a file of UTF-8 text, or the text itself with --prompt")
+            match error.kind() {
+                ErrorKind::NotFound => failure.hint(check_path_hint(path)),
+                _ => failure.hint("give a file of UTF-8 text, or the text itself with --prompt"),
+            }
         })?,
         (None, None) => DEFAULT_PROMPT.to_owned(),
     };

@@ -140,7 +140,7 @@ impl RecordListener for Terminal {
     fn interrupted(&mut self) {
         if !self.is_quiet {
             self.finish();
-            say(format_args!("interrupted: making a partial run of what there is; again to end at once\n"));
+            say(format_args!("interrupted: building a partial run; press Ctrl-C again to exit at once\n"));
         }
     }
 }

@@ -162,7 +162,7 @@ fn wait_for(name: &str, args: &WatchArgs, signals: &mut Signals) -> anyhow::Resu
         if began_at.elapsed() >= longest {
             let waited = format!("waited {} s", longest.as_secs_f64());
             let message = format!("watching found no process whose name or command line contains {name:?}; {waited}");
-            let failure = Failure::new(message).hint("list the processes with `ps -ef`");
+            let failure = Failure::new(message).hint("list the processes: ps -ef");
             return Err(failure.hint("or wait longer with --wait-secs").into());
         }
         thread::sleep(LOOK_INTERVAL);

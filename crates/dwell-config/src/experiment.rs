@@ -175,11 +175,11 @@ pub struct AnalyserConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdsConfig {
-    /// Write-once ratio of `high_mrm`.
+    /// Share of stored data that stays for `high_retention_s`, of `high_mrm`.
     pub high_write_once: f64,
     /// Retention p99 of `high_mrm`.
     pub high_retention_s: f64,
-    /// Write-once ratio of `medium_mrm`.
+    /// Share of stored data that stays for `medium_retention_s`, of `medium_mrm`.
     pub medium_write_once: f64,
     /// Retention p50 of `medium_mrm`.
     pub medium_retention_s: f64,

@@ -336,7 +336,7 @@ const KEYS: &[Key] = &[
         "analyser.thresholds.high_write_once",
         SHARE,
         DefaultValue::Number(0.8),
-        "is the write-once ratio from which data is `high_mrm`",
+        "is the share of stored data that has to stay for `high_retention_s` to be `high_mrm`",
     ),
     key(
         "analyser.thresholds.high_retention_s",
@@ -348,7 +348,7 @@ const KEYS: &[Key] = &[
         "analyser.thresholds.medium_write_once",
         SHARE,
         DefaultValue::Number(0.5),
-        "is the write-once ratio from which data is `medium_mrm`",
+        "is the share of stored data that has to stay for `medium_retention_s` to be `medium_mrm`",
     ),
     key(
         "analyser.thresholds.medium_retention_s",

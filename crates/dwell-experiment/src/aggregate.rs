@@ -12,6 +12,13 @@ use crate::{ExperimentDir, ExperimentError, Setup};
 
 /// Writes the aggregates of all runs of the experiment that count.
 pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<Aggregate, ExperimentError> {
+    // The runs are whole; only what they say together is missing.
+    let summary_failed = |error: ReportError| ExperimentError::Summary {
+        reason: error.to_string(),
+        results: setup.results.clone(),
+        dir: dir.path().to_owned(),
+        id: dir.id().to_owned(),
+    };
     let runs = facts_of_runs(setup, dir).map_err(summary_failed)?;
     let aggregate = aggregate(&runs, &AggregateOptions::default()).map_err(summary_failed)?;
     write_bytes_atomically(&dir.path().join("summary.csv"), aggregate.summary_csv().as_bytes())?;
@@ -24,11 +31,6 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<Aggreg
         }
     }
     Ok(aggregate)
-}
-
-/// The runs are whole; what they say together is not known.
-fn summary_failed(error: ReportError) -> ExperimentError {
-    ExperimentError::Summary { reason: error.to_string() }
 }
 
 /// What is known of a run that was finished.

@@ -32,6 +32,8 @@ pub enum ExperimentError {
         name: String,
         /// The experiment.
         dir: PathBuf,
+        /// The experiment file.
+        config: PathBuf,
     },
 
     /// The record of an earlier execution cannot be read, so it is not known what there is to go on with.
@@ -79,6 +81,12 @@ pub enum ExperimentError {
     Summary {
         /// Why.
         reason: String,
+        /// Where the runs are.
+        results: PathBuf,
+        /// The experiment.
+        dir: PathBuf,
+        /// Its id.
+        id: String,
     },
 }
 
@@ -94,25 +102,23 @@ impl Hint for ExperimentError {
             ExperimentError::Store(error) => error.hints(),
             ExperimentError::Metadata(error) => error.hints(),
             ExperimentError::BeingRun { .. } => vec!["wait for it to end".to_owned()],
-            ExperimentError::Changed { dir, .. } => vec![
-                format!("put back what `{}` holds to go on with it", dir.join("experiment.yaml").display()),
-                "leave out --resume to begin anew".to_owned(),
+            ExperimentError::Changed { dir, config, .. } => vec![
+                format!("to resume, restore the file: cp '{}/experiment.yaml' '{}'", dir.display(), config.display()),
+                "or omit --resume to start again".to_owned(),
             ],
             ExperimentError::UnreadableRecord { dir, .. } => vec![
-                format!("put back `{}` to go on with it", dir.join("experiment.json").display()),
-                "leave out --resume to begin anew".to_owned(),
+                format!("to resume, restore '{}' from a copy", dir.join("experiment.json").display()),
+                "or omit --resume to start again".to_owned(),
             ],
-            ExperimentError::DiskFull { hints, .. } => {
-                // The others speak of recovering one run; resuming does that too.
-                let mut hints: Vec<String> = hints.iter().take(1).cloned().collect();
-                hints.push("make room, then go on with the same command and --resume".to_owned());
-                hints
-            }
+            // The others speak of recovering one run; resuming does that too.
+            ExperimentError::DiskFull { hints, .. } => hints.iter().take(1).cloned().collect(),
             ExperimentError::InTheWay { source, .. } => source.hints(),
             ExperimentError::NoProcess { .. } => Vec::new(),
-            ExperimentError::Summary { .. } => {
-                vec!["make it again with `dwell analyse RESULTS --output DIR`".to_owned()]
-            }
+            ExperimentError::Summary { results, dir, id, .. } => vec![format!(
+                "make it again: dwell analyse '{}' --experiment {id} --output '{}'",
+                results.display(),
+                dir.display()
+            )],
         }
     }
 }

@@ -107,7 +107,8 @@ impl ExperimentDir {
         let is_finished = path.join(FINISHED_FILE).is_file();
         if record.digest != digest {
             // One that is finished does not stand in the way of a changed one.
-            let changed = ExperimentError::Changed { name: name.clone(), dir: path.clone() };
+            let changed =
+                ExperimentError::Changed { name: name.clone(), dir: path.clone(), config: setup.config.clone() };
             return if is_finished { Ok(Resumable::Nothing) } else { Err(changed) };
         }
         let dir = || Ok(Self { _lock: lock(path)?, path: path.clone(), id: record.id.clone() });

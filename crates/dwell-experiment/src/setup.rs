@@ -6,6 +6,8 @@ use dwell_config::{Experiment, ModelConfig, Plan, PlannedRun, PromptItem, builti
 use dwell_events::server::Api;
 use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_label::RuleSet;
+use dwell_report::spdx_licence;
+use dwell_store::is_tree_name;
 use sha2::{Digest, Sha256};
 
 use crate::{Finding, Model, has_errors};
@@ -26,6 +28,8 @@ pub struct SetupFiles<'a> {
 pub struct Setup {
     /// What was asked for.
     pub experiment: Experiment,
+    /// The experiment file.
+    pub config: PathBuf,
     /// Text of the experiment file.
     pub config_text: String,
     /// Where results go.
@@ -42,14 +46,15 @@ pub struct Setup {
 
 impl Setup {
     /// Finds and reads everything that an experiment names. Without a setup, at least one of the findings is an error.
-    pub fn load(experiment: Experiment, files: &SetupFiles<'_>) -> (Option<Self>, Vec<Finding>) {
-        let mut findings = Vec::new();
+    pub fn load(mut experiment: Experiment, files: &SetupFiles<'_>) -> (Option<Self>, Vec<Finding>) {
+        let mut findings: Vec<Finding> = check_licence(&mut experiment).into_iter().collect();
         let models = load_models(&experiment, files, &mut findings);
         let plan = experiment.plan(default_threads()).map_err(|error| Finding::of(&error));
         match (load_prompts(&experiment, files), load_rules(&experiment, files), plan) {
             (Ok(prompts), Ok(rules), Ok(plan)) if !has_errors(&findings) => {
+                let config = files.config.to_owned();
                 let (config_text, results) = (files.config_text.to_owned(), files.results.clone());
-                (Some(Self { experiment, config_text, results, models, prompts, rules, plan }), findings)
+                (Some(Self { experiment, config, config_text, results, models, prompts, rules, plan }), findings)
             }
             (prompts, rules, plan) => {
                 findings.extend([prompts.err(), rules.err(), plan.err()].into_iter().flatten());
@@ -93,12 +98,29 @@ fn default_threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
+/// Writes the licence as SPDX does, so that runs do not differ by its case. One that is none is found before the first run,
+/// and not when the results are to be published.
+fn check_licence(experiment: &mut Experiment) -> Option<Finding> {
+    let given = experiment.experiment.licence.as_ref().filter(|given| !given.trim().is_empty())?;
+    match spdx_licence(given) {
+        Ok(listed) => {
+            experiment.experiment.licence = Some(listed);
+            None
+        }
+        Err(error) => Some(Finding::of(&error)),
+    }
+}
+
 fn load_models(experiment: &Experiment, files: &SetupFiles<'_>, findings: &mut Vec<Finding>) -> Vec<Model> {
     let mut models = Vec::new();
     for config in &experiment.models {
         let program = config.server.program.as_ref().map(|program| program_path(program, files.config));
         let opened = model_path(config, files).and_then(|path| Model::open(config, path, program));
         match opened {
+            Ok((model, _)) if is_tree_name(&model.id) => {
+                let message = format!("model {:?}: results directories keep this name for themselves", model.id);
+                findings.push(Finding::error(message).hint(format!("id: {}_model", model.id)));
+            }
             Ok((model, disagreements)) => {
                 models.push(model);
                 findings.extend(disagreements);

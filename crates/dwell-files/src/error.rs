@@ -116,12 +116,11 @@ impl Hint for FileError {
     fn hints(&self) -> Vec<String> {
         match self {
             // What can be done with a half-written file is for its owner to say: many are deleted.
-            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => vec![format!(
-                "see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`",
-                parent(path).display()
-            )],
+            Self::NoSpace { path, .. } | Self::NotEnoughSpace { path, .. } => {
+                vec![format!("free space: df -h '{}'", parent(path).display())]
+            }
             Self::PermissionDenied { path, .. } => {
-                vec![format!("see who may write there with `ls -ld '{}'`", parent(path).display())]
+                vec![format!("check the permissions: ls -ld '{}'", parent(path).display())]
             }
             Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
                 vec![
@@ -129,9 +128,8 @@ impl Hint for FileError {
                         .to_owned(),
                 ]
             }
-            Self::Exists { path, .. } => {
-                vec![format!("choose another run id, or look at what is there with `ls '{}'`", path.display())]
-            }
+            Self::Exists { path, .. } => vec![format!("it exists: ls -ld '{}'", path.display())],
+            Self::NotFound { path, .. } => vec![format!("check the path: ls -l '{}'", parent(path).display())],
             _ => Vec::new(),
         }
     }
@@ -162,13 +160,20 @@ mod tests {
     fn the_folder_of_a_plain_file_name_is_the_present_one() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = FileError::from_io("creating a file", Path::new("samples.csv"), denied);
-        assert_eq!(error.hints(), ["see who may write there with `ls -ld '.'`"]);
+        assert_eq!(error.hints(), ["check the permissions: ls -ld '.'"]);
     }
 
     #[test]
     fn a_full_disk_promises_no_file_that_may_be_deleted() {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         let hints = FileError::from_io("writing a file", Path::new("out.safetensors"), full).hints();
-        assert_eq!(hints, ["see what fills the disk with `df -h '.'`, or write elsewhere with `-o`"]);
+        assert_eq!(hints, ["free space: df -h '.'"]);
+    }
+
+    #[test]
+    fn a_missing_file_is_answered_with_the_listing_of_its_folder() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        let hints = FileError::from_io("opening a run", Path::new("/nope/run"), missing).hints();
+        assert_eq!(hints, ["check the path: ls -l '/nope'"]);
     }
 }

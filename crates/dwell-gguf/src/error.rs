@@ -20,6 +20,15 @@ impl GgufError {
     pub(crate) fn at(kind: GgufErrorKind, path: &Path) -> GgufError {
         GgufError { kind, path: Some(path.to_owned()) }
     }
+
+    fn hints_if_missing(&self) -> Vec<String> {
+        let folder = self.path.as_deref().and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        vec![
+            format!("check the path: ls -l '{}'", folder.display()),
+            "or download a model: dwell model pull".to_owned(),
+        ]
+    }
 }
 
 impl From<GgufErrorKind> for GgufError {
@@ -229,7 +238,7 @@ pub enum GgufErrorKind {
 impl Hint for GgufError {
     fn hints(&self) -> Vec<String> {
         let hint = match self.kind {
-            GgufErrorKind::Missing => "check the path",
+            GgufErrorKind::Missing => return self.hints_if_missing(),
             GgufErrorKind::Open { .. } => "check that the file can be read by this user",
             GgufErrorKind::NotGguf { .. } => "give a model in GGUF format; other formats must be converted first",
             GgufErrorKind::BigEndian { .. } => "use the little-endian version of the model",

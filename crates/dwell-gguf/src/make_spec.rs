@@ -298,6 +298,15 @@ mod tests {
     }
 
     #[test]
+    fn heads_that_do_not_divide_the_embedding_are_refused_with_one_that_they_do() {
+        let error = MakeSpec { heads: 3, embedding: 256, ..MakeSpec::default() }.check().unwrap_err();
+        let hint = "choose a multiple of twice the heads: --embedding 252; or set the width of a head: --head-size 64";
+        assert_eq!(error.hints(), [hint]);
+        let fitting = MakeSpec { heads: 3, kv_heads: 3, embedding: 252, ..MakeSpec::default() };
+        assert_eq!(fitting.check(), Ok(()));
+    }
+
+    #[test]
     fn a_row_that_is_not_whole_blocks_is_refused_with_the_nearest_that_are() {
         let spec = MakeSpec { weight_type: WeightType::Q8_0, feed_forward: 100, ..MakeSpec::default() };
         let error = spec.check().unwrap_err();

@@ -110,8 +110,21 @@ impl Hint for SpecError {
                 let nearest = if below == 0 { format!("{above}") } else { format!("{below} or {above}") };
                 vec![format!("choose rows of {nearest} values, or the weight type f16")]
             }
+            SpecError::HeadsDoNotDivideEmbedding { embedding, heads } => vec![format!(
+                "choose a multiple of twice the heads: --embedding {}; or set the width of a head: --head-size 64",
+                nearest_embedding(*embedding, *heads)
+            )],
+            SpecError::KvHeadsDoNotDivideHeads { heads, .. } => {
+                vec![format!("choose a divisor of the heads: --kv-heads {heads}")]
+            }
             SpecError::NotInArchitecture { needed, .. } => vec![format!("choose the architecture {}", needed.name())],
             _ => Vec::new(),
         }
     }
+}
+
+/// The largest width below that gives every head the same even number of values, or the least.
+fn nearest_embedding(embedding: u32, heads: u32) -> u64 {
+    let step = 2 * u64::from(heads);
+    (u64::from(embedding) / step).max(1) * step
 }

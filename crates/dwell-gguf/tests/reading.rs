@@ -122,7 +122,7 @@ fn a_missing_file_is_named() {
     let error = GgufFile::open("/nowhere/small.gguf".as_ref()).unwrap_err();
     assert!(matches!(error.kind, GgufErrorKind::Missing));
     assert_eq!(error.to_string(), "opening the model: no such file: \"/nowhere/small.gguf\"");
-    assert_eq!(error.hints(), ["check the path"]);
+    assert_eq!(error.hints(), ["check the path: ls -l '/nowhere'", "or download a model: dwell model pull"]);
 }
 
 #[test]

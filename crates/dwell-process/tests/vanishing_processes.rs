@@ -59,11 +59,11 @@ fn a_process_reaped_between_two_samples_is_gone() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_refused_by_name_and_number() {
+fn a_process_that_is_not_there_is_refused_by_its_number() {
     // Process ids end at 2^22.
     let error = Sampler::new(&[("worker", 4_194_305)]).err().unwrap();
-    assert_eq!(error.to_string(), "watching worker found no process 4194305");
-    assert_eq!(error.hints(), ["list the processes with `ps -ef`"]);
+    assert_eq!(error.to_string(), "no process has the id 4194305");
+    assert_eq!(error.hints(), ["list the processes: ps -ef"]);
 }
 
 #[test]

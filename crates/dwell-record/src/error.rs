@@ -152,15 +152,15 @@ impl Hint for RecordError {
 }
 
 fn hints_to_recover(mut hints: Vec<String>, run: &Path) -> Vec<String> {
-    hints.push(format!("then finish the run with `dwell recover '{}'`", run.display()));
+    hints.push(format!("then finish the run: dwell recover '{}'", run.display()));
     hints
 }
 
-/// There is nothing to recover yet, which the usual hints of a full disk speak of.
+/// The run directory is removed again, so the results directory is the one to look at.
 fn hints_before_anything_was_written(error: &StoreError, results: &Path) -> Vec<String> {
     match error {
         _ if error.is_full_disk() => {
-            vec![format!("see what fills the disk with `df -h '{}'`, or write elsewhere with `-o`", results.display())]
+            vec![format!("free space: df -h '{}'", results.display()), "or write elsewhere: -o DIR".to_owned()]
         }
         other => other.hints(),
     }

@@ -8,7 +8,7 @@ use dwell_analysis::statistics::{INTERVAL_SAMPLES_MIN, Ratio, Summary};
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, reasons_text};
+use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_and_inclusions_text};
 use crate::group::{GroupKey, telling_keys, varying_keys};
 use crate::run_results::{MetricsLine, RunResults};
 
@@ -125,11 +125,7 @@ impl Aggregate {
 
     /// Which runs do not count, and which do though they usually do not.
     pub fn exclusions_text(&self) -> String {
-        let text = exclusions_text(&self.excluded);
-        if self.included.is_empty() {
-            return text;
-        }
-        format!("{text}; taken in on request: {}", reasons_text(&self.included))
+        exclusions_and_inclusions_text(&self.excluded, &self.included)
     }
 
     /// Takes in a run that counts.
@@ -176,11 +172,7 @@ fn runs_of_experiment<'a>(
         .filter_map(|run| run.metadata.experiment.as_ref())
         .map(|experiment| format!("{} ({})", experiment.about.name, experiment.id))
         .collect();
-    let known = if known.is_empty() {
-        "runs without an experiment".to_owned()
-    } else {
-        known.into_iter().collect::<Vec<_>>().join(", ")
-    };
+    let known = if known.is_empty() { "none".to_owned() } else { known.into_iter().collect::<Vec<_>>().join(", ") };
     Err(ReportError::UnknownExperiment { wanted: wanted.to_owned(), known })
 }
 

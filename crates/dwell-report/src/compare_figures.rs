@@ -2,9 +2,10 @@
 
 use dwell_analysis::Unit;
 use dwell_analysis::memory::{MemoryKind, MemoryPart, MemoryReport};
+use dwell_events::RegionType;
 
 use crate::numbers::{count, of_unit};
-use crate::run_results::RunResults;
+use crate::run_results::{MetricsLine, RunResults};
 
 /// A figure of a run.
 pub struct Figure {
@@ -23,6 +24,8 @@ impl Figure {
     pub(crate) fn text(&self, value: f64) -> String {
         match self.name {
             PROMPT_TOKENS | GENERATED_TOKENS => count(value.round() as u64),
+            // The time is that of whole steps.
+            name if name.starts_with("needed_p99") && value == 0.0 => "< 1 step".to_owned(),
             _ => of_unit(self.unit, value),
         }
     }
@@ -51,11 +54,13 @@ pub(crate) fn common_kind<'a>(runs: impl Iterator<Item = &'a RunResults>) -> Mem
 
 /// The figure of the tokens that prompts have.
 pub(crate) const PROMPT_TOKENS: &str = "prompt_tokens";
+/// The first of the figures of required retention.
+pub(crate) const NEEDED_P99: &str = "needed_p99_weight_s";
 /// The figure of the tokens that were generated.
 pub(crate) const GENERATED_TOKENS: &str = "generated_tokens";
 
 /// Every figure, in the order of the table.
-pub const FIGURES: [Figure; 23] = [
+pub const FIGURES: [Figure; 29] = [
     Figure { name: PROMPT_TOKENS, label: "prompt tokens", unit: Unit::None, of: prompt_tokens },
     Figure { name: GENERATED_TOKENS, label: "generated tokens", unit: Unit::None, of: generated_tokens },
     Figure {
@@ -179,7 +184,58 @@ pub const FIGURES: [Figure; 23] = [
         unit: Unit::Ratio,
         of: |run| memory(run)?.kv.used_share,
     },
+    Figure {
+        name: NEEDED_P99,
+        label: "needed p99, weights",
+        unit: Unit::Seconds,
+        of: |run| needed_p99(run, RegionType::Weight),
+    },
+    Figure {
+        name: "needed_p99_low_weight_s",
+        label: "  at least",
+        unit: Unit::Seconds,
+        of: |run| needed_p99_at_least(run, RegionType::Weight),
+    },
+    Figure {
+        name: "needed_p99_kv_cache_s",
+        label: "needed p99, KV cache",
+        unit: Unit::Seconds,
+        of: |run| needed_p99(run, RegionType::KvCache),
+    },
+    Figure {
+        name: "needed_p99_low_kv_cache_s",
+        label: "  at least",
+        unit: Unit::Seconds,
+        of: |run| needed_p99_at_least(run, RegionType::KvCache),
+    },
+    Figure {
+        name: "needed_p99_activation_s",
+        label: "needed p99, activations",
+        unit: Unit::Seconds,
+        of: |run| needed_p99(run, RegionType::Activation),
+    },
+    Figure {
+        name: "needed_p99_low_activation_s",
+        label: "  at least",
+        unit: Unit::Seconds,
+        of: |run| needed_p99_at_least(run, RegionType::Activation),
+    },
 ];
+
+fn line_of(run: &RunResults, region_type: RegionType) -> Option<&MetricsLine> {
+    run.metrics.iter().find(|line| line.region_type == region_type.name())
+}
+
+/// How long 99 % of the bytes are needed, at the speed that suitability holds at; none if the run ended before.
+fn needed_p99(run: &RunResults, region_type: RegionType) -> Option<f64> {
+    line_of(run, region_type)?.number("needed_p99_s")
+}
+
+/// What is known of it where the run ended before.
+fn needed_p99_at_least(run: &RunResults, region_type: RegionType) -> Option<f64> {
+    let bound = line_of(run, region_type)?.number("needed_p99_low_s").filter(|bound| *bound > 0.0);
+    bound.filter(|_| needed_p99(run, region_type).is_none())
+}
 
 fn memory(run: &RunResults) -> Option<&MemoryReport> {
     run.metadata.memory.as_ref()

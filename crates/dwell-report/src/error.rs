@@ -40,12 +40,14 @@ pub enum ReportError {
         found_runs: usize,
         /// Why they are left out, in words.
         why: String,
+        /// Whether any of them is finished, so that it could be exported on request.
+        has_finished: bool,
         /// Where they were looked for.
         path: PathBuf,
     },
 
     /// No run belongs to the experiment that was asked for.
-    #[error("choosing the runs of experiment {wanted:?} found only {known}")]
+    #[error("no experiment is called {wanted:?}; there are: {known}")]
     UnknownExperiment {
         /// What was asked for.
         wanted: String,
@@ -166,13 +168,18 @@ impl Hint for ReportError {
             Self::Metrics(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Metadata(error) => error.hints(),
-            Self::NothingToExport { .. } => {
+            Self::NothingToExport { has_finished: true, .. } => {
                 vec!["export every finished run with `--all`; the card then states what each is".to_owned()]
+            }
+            Self::NothingToExport { found_runs, path, .. } if *found_runs > 0 => {
+                vec![format!("finish runs that were killed with `dwell recover '{}'`", path.display())]
             }
             Self::NotComparable { state, run } if state.starts_with("unfinished") => {
                 vec![format!("finish a run that was killed with `dwell recover '{}'`", run.display())]
             }
-            Self::NothingToCompare { .. } => vec!["name a run itself to compare it whatever it was for".to_owned()],
+            Self::NothingToCompare { .. } => {
+                vec!["name the runs to include excluded ones: dwell compare RUN RUN".to_owned()]
+            }
             Self::NoLicence => vec![
                 "name one with `--licence CC-BY-4.0`".to_owned(),
                 "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),
@@ -180,10 +187,13 @@ impl Hint for ReportError {
             Self::SeveralLicences { .. } => vec!["name one with `--licence CC-BY-4.0`".to_owned()],
             Self::RunWithoutLicence { licence, run, .. } => vec![
                 format!("if all runs may be published under it, say so with `--licence '{licence}'`"),
-                format!("or move the run out of the results directory: `mv '{}' ..`", run.display()),
+                format!("or move it out of the results directory: mv '{}' /path/outside/", run.display()),
             ],
             Self::NotALicence { nearest, .. } => vec![
-                format!("name one with `--licence {}`", nearest.as_deref().unwrap_or("CC-BY-4.0")),
+                format!(
+                    "name one with `--licence {0}`, or `licence: {0}` in an experiment",
+                    nearest.as_deref().unwrap_or("CC-BY-4.0")
+                ),
                 "every name is in https://spdx.org/licenses; AND, OR and WITH join several".to_owned(),
             ],
             Self::DamagedRun { run, .. } => vec![
@@ -196,9 +206,9 @@ impl Hint for ReportError {
                     path.parent().unwrap_or(path).display()
                 )]
             }
-            Self::UnknownExperiment { .. } => vec!["give one of these by its name or its id".to_owned()],
+            Self::UnknownExperiment { .. } => vec!["choose one by its name or id: --experiment NAME".to_owned()],
             Self::SameName { run, .. } => {
-                vec![format!("move one of the two out of the results directory: `mv '{}' ..`", run.display())]
+                vec![format!("move one of the two out of the results directory: mv '{}' /path/outside/", run.display())]
             }
             Self::TargetExists { path } => {
                 vec![format!("choose another folder with `-o`, or see `ls '{}'`", path.display())]

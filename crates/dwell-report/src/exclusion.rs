@@ -68,6 +68,16 @@ impl ExclusionReason {
         }
     }
 
+    /// Whether such runs have figures that can be taken in on request.
+    pub fn can_be_included(self) -> bool {
+        self != ExclusionReason::Unfinished
+    }
+
+    /// Whether runs of this kind repeat no measurement: they may be published, and are in no average.
+    pub(crate) fn is_of_no_repetition(self) -> bool {
+        matches!(self, ExclusionReason::Warmup | ExclusionReason::Untraced | ExclusionReason::Relabelled)
+    }
+
     /// Whether the reason applies to a run, and what exactly.
     fn applies_to(self, run: &RunResults) -> Option<String> {
         let metadata = &run.metadata;
@@ -115,8 +125,17 @@ pub fn exclusions_text(exclusions: &[Exclusion]) -> String {
     }
 }
 
+/// The same with the runs that were taken in though they usually are not.
+pub(crate) fn exclusions_and_inclusions_text(excluded: &[Exclusion], included: &[Exclusion]) -> String {
+    let text = exclusions_text(excluded);
+    match included {
+        [] => text,
+        included => format!("{text}; taken in on request: {}", reasons_text(included)),
+    }
+}
+
 /// How many runs there are of each reason. Of several details of a reason, the first.
-pub(crate) fn reasons_text(exclusions: &[Exclusion]) -> String {
+fn reasons_text(exclusions: &[Exclusion]) -> String {
     let part = |(reason, runs): (&ExclusionReason, &Vec<&Exclusion>)| {
         format!("{} {}{}", runs.len(), reason.words(), first_detail(runs))
     };
@@ -234,7 +253,7 @@ mod tests {
             [&warmup, &contaminated, &warmup].iter().filter_map(|run| exclusion_of(run, &[])).collect();
         assert_eq!(
             exclusions_text(&exclusions),
-            "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.125 % ≥ 20 %)"
+            "3 runs excluded: 2 warm-up, 1 contaminated (observer CPU 34.1 % ≥ 20 %)"
         );
         assert_eq!(exclusions_text(&[]), "no run excluded");
     }

@@ -37,7 +37,7 @@ pub use compare_figures::{FIGURES, Figure};
 pub use dictionary::{DictionaryEntry, data_dictionary};
 pub use error::ReportError;
 pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
-pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, dataset_staging, export};
+pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, dataset_staging, export, spdx_licence};
 pub use figures::{RUN_FIGURE_VIEWS, RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
 pub use group::GroupKey;
 pub use missing_runs::missing_runs;

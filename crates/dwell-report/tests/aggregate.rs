@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use dwell_analysis::Value as Figure;
+use dwell_analysis::{Value as Figure, label_of};
+use dwell_report::text::aggregate_text;
 use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunResults, aggregate, experiment_figures};
 use serde_json::{Value, json};
 
@@ -168,4 +169,14 @@ fn figures_show_the_numbers_and_are_the_same_bytes_again() {
     // One ring per group (p99 of weights), each of a white disc and its outline, beside the two dots of the legend.
     assert_eq!(retention.matches("<circle").count(), 2 * 2 + 3);
     assert_eq!(figures, experiment_figures(&found).unwrap());
+}
+
+#[test]
+fn the_figures_of_repetitions_have_the_labels_of_those_of_one_run() {
+    let runs = [run("a", 256, 1.0, "repetition"), run("b", 256, 2.0, "repetition")];
+    let text = aggregate_text(&aggregate(&runs, &AggregateOptions::default()).unwrap(), &[]);
+    for label in [label_of("retention_p99_s"), label_of("write_once_ratio_mean")] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("{label} "))), "{label}: {text}");
+    }
+    assert!(!text.contains("retention_p99_s") && text.contains("once: stored once"), "{text}");
 }

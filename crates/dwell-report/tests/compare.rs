@@ -227,6 +227,40 @@ fn runs_of_older_versions_have_missing_figures_and_are_named() {
 }
 
 #[test]
+fn two_configurations_stand_beside_each_other_in_eighty_columns_with_what_they_need() {
+    let sources: Vec<CompareSource> = [("f16", 1.5), ("f16", 1.75), ("q8_0", 2.5)]
+        .into_iter()
+        .enumerate()
+        .map(|(place, (kv_type, needed_s))| {
+            let mut found = source(
+                json!({"run_id": place.to_string(), "model_id": "a-model-with-a-name-of-many-letters.q4_1",
+                    "state": "complete", "engine": "llama_cpp",
+                    "options": {"context_length": 2048, "kv_type_k": kv_type, "kv_type_v": kv_type},
+                    "generation": {"decode_tokens_per_s": 739.0 + place as f64}}),
+                true,
+            );
+            let number = |column, value| (column, dwell_analysis::Value::Number(value));
+            found.facts.set_metrics(vec![
+                ("activation".into(), vec![number("needed_p99_s", 0.0)]),
+                ("kv_cache".into(), vec![number("needed_p99_s", needed_s)]),
+                ("weight".into(), vec![number("needed_p99_low_s", 12.5)]),
+            ]);
+            found
+        })
+        .collect();
+    let text = comparison_text(&compare(&sources).unwrap(), Some(80));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("engine")).count(), 1, "{text}");
+    let cells = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        line[name.len()..].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(cells("needed p99, KV cache"), "1.62 s (1.50–1.75)|2.50 s");
+    assert_eq!(cells("needed p99, activations"), "< 1 step|< 1 step");
+    assert_eq!(cells("  at least"), "12.5 s|12.5 s");
+}
+
+#[test]
 fn different_models_and_machines_are_warned_of() {
     let other = |model: &str, cpu: &str| {
         source(json!({"run_id": model, "model_id": model, "state": "complete", "host": {"cpu_model": cpu}}), true)

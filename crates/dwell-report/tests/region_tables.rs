@@ -79,7 +79,7 @@ fn a_run_that_is_long_enough_is_rated() {
 fn a_wide_terminal_gets_more_columns_and_no_line_is_wider_than_it() {
     let (narrow, wide) = (tables(11, Some(&generation()), 80), tables(11, Some(&generation()), 200));
     let headers = |text: &str| text.lines().filter(|line| line.starts_with("region ")).collect::<String>();
-    let extras = ["read:write", "all read", "all written", "in this run", "because"];
+    let extras = ["read:write", "all read", "all written", "p99 in this run", "because"];
     assert!(extras.iter().all(|column| headers(&wide).contains(column)), "{wide}");
     assert!(!extras[1..].iter().any(|column| headers(&narrow).contains(column)), "{narrow}");
     for (text, width) in [(&narrow, 80), (&wide, 200)] {
@@ -90,5 +90,5 @@ fn a_wide_terminal_gets_more_columns_and_no_line_is_wider_than_it() {
 #[test]
 fn without_decoding_the_totals_are_shown() {
     let text = tables(11, None, 80);
-    assert!(text.starts_with("region          size      read   written  read:write\n"), "{text}");
+    assert!(text.starts_with("region          size  all read  all written  read:write\n"), "{text}");
 }

@@ -49,12 +49,12 @@ pub enum ServerError {
         listed: Vec<String>,
     },
     /// The API has nothing for what is asked.
-    #[error("asking {} for {wanted}: its API does not offer it", .engine.name())]
+    #[error("checking the options: {} does not offer {option}", .engine.name())]
     NotOffered {
         /// The engine.
         engine: EngineKind,
-        /// What was asked for.
-        wanted: &'static str,
+        /// The option.
+        option: &'static str,
     },
     /// Waiting was ended from outside.
     #[error("{doing}: interrupted")]
@@ -117,7 +117,7 @@ pub enum ServerError {
         how: String,
     },
     /// The server did not get ready in time.
-    #[error("waiting for {} to be ready: it is not after {waited_s} s: {state}", .engine.name())]
+    #[error("{} did not become ready within {waited_s} s: {state}", .engine.name())]
     NotReady {
         /// The engine.
         engine: EngineKind,
@@ -163,7 +163,7 @@ pub enum ServerError {
         program: PathBuf,
     },
     /// The state that a run is to begin in cannot be reached.
-    #[error("preparing a cold start: {} at {url} cannot forget its model", .engine.name())]
+    #[error("preparing a cold start: {} at {url} cannot unload its model", .engine.name())]
     CannotUnload {
         /// The engine.
         engine: EngineKind,
@@ -238,17 +238,21 @@ impl Hint for ServerError {
                 hint(&format!("name one: --model-name {}", listed.first().map_or("NAME", String::as_str)))
             }
             ServerError::ModelNotFound { engine, name, listed, .. } => missing_model_hints(*engine, name, listed),
-            ServerError::NotOffered { .. } => hint("use an engine that can: --engine llama_server"),
+            ServerError::NotOffered { .. } => {
+                hint("use an engine that offers it: --engine llama_server, llama_cli or llama_cpp")
+            }
             ServerError::NoProgram { engine, .. } => no_program_hints(*engine),
             ServerError::NotAProgram { engine, program, .. } | ServerError::Spawn { engine, program, .. } => {
                 not_a_program_hints(*engine, program)
             }
             ServerError::NotReady { .. } => hint("give it more time: --ready-secs SECONDS"),
             ServerError::ProcessHidden { .. } => hint("name the process: --server-pid PID"),
-            ServerError::NoProcess { .. } => hint("ps -e | grep -i llama names the processes that run"),
+            ServerError::NoProcess { .. } => hint("list the processes: ps -ef"),
             ServerError::Action { .. } => hint("use the embedded engine: --engine llama_cpp"),
-            ServerError::CannotUnload { .. } => hint("leave out the address, so that a server is started for the run"),
-            ServerError::OneAtATime { .. } => hint("use one that does: --engine llama_server"),
+            ServerError::CannotUnload { .. } => hint("omit --url: dwell then starts a server for the run"),
+            ServerError::OneAtATime { .. } => {
+                hint("use an engine that serves several sequences: --engine llama_server")
+            }
             ServerError::OneTurn { .. } => hint("use the server: --engine llama_server"),
             ServerError::Template { .. } => vec![
                 "let the server apply its own template: --api chat, or `server: {api: chat}` in an experiment"

@@ -254,7 +254,7 @@ impl HttpClient {
         serde_json::from_slice(&body).map_err(|error| HttpError::Malformed {
             asked,
             part: "the body".to_owned(),
-            reason: format!("no such JSON ({error})"),
+            reason: format!("invalid JSON ({error})"),
             found: first_characters(&String::from_utf8_lossy(&body)),
         })
     }

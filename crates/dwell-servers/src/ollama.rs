@@ -64,7 +64,7 @@ impl OllamaRuntime {
     /// A server that runs already, or one that is to be started; nothing is asked yet.
     pub(crate) fn open(job: &Job, place: &ServerPlace, interruption: Interruption) -> Result<Self, ServerError> {
         if job.options.ignore_end {
-            return Err(ServerError::NotOffered { engine: ENGINE, wanted: "generation that goes on after an end" });
+            return Err(ServerError::NotOffered { engine: ENGINE, option: "--ignore-end" });
         }
         let mut runtime = Self {
             server: job.server.clone(),
@@ -80,7 +80,8 @@ impl OllamaRuntime {
         if let Some(url) = &job.server.url {
             runtime.client = Some(runtime.client_at(url)?);
         } else if job.options.kv_type_k != job.options.kv_type_v {
-            return Err(ServerError::NotOffered { engine: ENGINE, wanted: "different types of keys and values" });
+            let option = "a --kv-type-v that differs from --kv-type-k";
+            return Err(ServerError::NotOffered { engine: ENGINE, option });
         }
         Ok(runtime)
     }

@@ -30,7 +30,7 @@ pub(crate) fn untraced_because(root: u32, place: &ServerPlace) -> Option<String>
             "the library was not preloaded: the program is setuid, linked statically, or drops LD_PRELOAD"
         }
         (_, Some(true)) => "the recorder could not make its ring; the server's log says why",
-        _ => "its ggml is no library of its own: it is linked statically",
+        _ => "ggml is linked statically into the program",
     };
     Some(reason.to_owned())
 }

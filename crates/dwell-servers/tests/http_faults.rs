@@ -119,12 +119,12 @@ fn an_event_that_is_no_json_is_shown_with_its_number() {
     let message = broken_after_a_token(|connection| write_chunk(connection, b"data: {\"choices\": oops\n\n").unwrap());
     assert_eq!(
         message,
-        "reading event 2 of the answer to ASKED found no such JSON (expected value at line 1 column 13): \
+        "reading event 2 of the answer to ASKED found invalid JSON (expected value at line 1 column 13): \
          \"{\\\"choices\\\": oops\""
     );
     let message = broken_after_a_token(|connection| write_chunk(connection, b"data: {\"choices\": 7}\n\n").unwrap());
     assert!(
-        message.starts_with("reading event 2 of the answer to ASKED found no such JSON (invalid type: "),
+        message.starts_with("reading event 2 of the answer to ASKED found invalid JSON (invalid type: "),
         "{message}"
     );
 }
@@ -189,7 +189,7 @@ fn a_body_that_is_no_json_or_too_large_is_refused() {
     let page = client(&server.url).get_json::<Value>("/page").unwrap_err();
     assert_eq!(
         page.to_string().replace(&server.url, "URL"),
-        "reading the body of the answer to GET URL/page found no such JSON (expected value at line 1 column 1): \
+        "reading the body of the answer to GET URL/page found invalid JSON (expected value at line 1 column 1): \
          \"<html> hello</html>\""
     );
     assert_eq!(page.hints(), ["check that the address is that of the engine: --url http://HOST:PORT"]);
@@ -206,7 +206,7 @@ fn a_server_that_says_nothing_is_given_up() {
     let server = ScriptedServer::new(|_, connection| wait_for_the_client_to_leave(connection));
     let limits = HttpLimits { answer: Duration::from_secs(1), ..HttpLimits::default() };
     let error = client(&server.url).with_limits(limits).get_text("/v1/models").unwrap_err();
-    let expected = "asking GET URL/v1/models found silence for 1 s after 0 bytes of an answer";
+    let expected = "asking GET URL/v1/models: no data from the server for 1 s, after 0 bytes of the answer";
     assert_eq!(error.to_string().replace(&server.url, "URL"), expected);
 }
 

@@ -132,7 +132,7 @@ fn an_interruption_while_loading_ends_the_wait_and_the_server() {
     let mut impatient = asked;
     impatient.server.ready_within_s = Some(1);
     let (failure, told) = fail(place.place(), &impatient);
-    assert!(failure.message.starts_with("waiting for llama_server to be ready: it is not after 1 s"), "{failure:?}");
+    assert!(failure.message.starts_with("llama_server did not become ready within 1 s"), "{failure:?}");
     assert!(is_gone(told.pids()[0]));
 }
 

@@ -86,7 +86,7 @@ fn a_joined_server_gives_what_it_gives_without_dwell_and_is_left_alone() {
 
     joined.server.start = StartKind::Cold;
     let (failure, _) = llama::fail(place.place(), &joined);
-    assert!(failure.message.contains("cannot forget its model"), "{failure:?}");
+    assert!(failure.message.contains("cannot unload its model"), "{failure:?}");
     assert!(server.is_alive());
 }
 

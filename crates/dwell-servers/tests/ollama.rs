@@ -267,10 +267,13 @@ fn what_ollama_cannot_do_is_refused_before_it_starts() {
     let mut job = job(EngineKind::Ollama, "http://127.0.0.1:1", PROMPT, 2);
     job.options.ignore_end = true;
     let failure = run(&job, &mut Watcher::default()).unwrap_err();
-    assert_eq!(failure.message, "asking ollama for generation that goes on after an end: its API does not offer it");
+    assert_eq!(failure.message, "checking the options: ollama does not offer --ignore-end");
     job.options.ignore_end = false;
     job.server.url = None;
     job.options.kv_type_k = KvType::Q8_0;
     let failure = run(&job, &mut Watcher::default()).unwrap_err();
-    assert_eq!(failure.message, "asking ollama for different types of keys and values: its API does not offer it");
+    assert_eq!(
+        failure.message,
+        "checking the options: ollama does not offer a --kv-type-v that differs from --kv-type-k"
+    );
 }

@@ -168,12 +168,19 @@ impl Hint for StoreError {
                 run_of_raw(path).display()
             )],
             Self::OtherMajorVersion { found, supported, .. } => {
-                vec![format!("read it with a dwell that writes version {found} of it; this one writes {supported}")]
+                vec![format!(
+                    "use a version of dwell that supports schema {}; this one supports {}.x",
+                    major(found),
+                    major(supported)
+                )]
             }
             Self::MissingTables { run, .. } => {
                 vec![format!("see all that is wrong with it with `dwell verify '{}'`", run.display())]
             }
-            Self::NotARun { path } => vec![format!("list the runs with `ls '{}'/*/*/metadata.json`", path.display())],
+            Self::NotARun { path } if path.is_dir() => {
+                vec![format!("list the runs: dwell ls '{}'", path.display())]
+            }
+            Self::NotARun { .. } => vec!["give a run directory, or a folder that contains runs".to_owned()],
             Self::OtherResultsManifest { path, .. } => {
                 vec![format!("if it is not needed there, `mv '{0}' '{0}.other'`; a new one is begun", path.display())]
             }
@@ -184,6 +191,11 @@ impl Hint for StoreError {
             _ => Vec::new(),
         }
     }
+}
+
+/// `2.1` → `2`: versions with the same major part read each other's files.
+fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or(version)
 }
 
 /// `<run>/raw/<name>.arrows` → `<run>`.
@@ -204,6 +216,20 @@ fn plain_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_run_is_answered_with_what_fits_it() {
+        let hints = |path: &Path| StoreError::NotARun { path: path.to_owned() }.hints();
+        assert_eq!(hints(Path::new("/etc")), ["list the runs: dwell ls '/etc'"]);
+        assert_eq!(hints(Path::new("/etc/passwd")), ["give a run directory, or a folder that contains runs"]);
+    }
+
+    #[test]
+    fn another_major_version_is_answered_with_both_versions() {
+        let found = "2.1".to_owned();
+        let error = StoreError::OtherMajorVersion { found, supported: "1.3", path: PathBuf::from("trace.parquet") };
+        assert_eq!(error.hints(), ["use a version of dwell that supports schema 2; this one supports 1.x"]);
+    }
 
     #[test]
     fn an_unusable_name_is_answered_with_one_that_is_usable() {

@@ -31,7 +31,7 @@ fn a_run_directory_that_exists_is_refused_with_a_hint() {
     RunDir::create(root.path(), "tiny", "one").unwrap();
     let error = RunDir::create(root.path(), "tiny", "one").unwrap_err();
     assert!(error.to_string().starts_with("creating a run directory found that it exists already: \""), "{error}");
-    assert!(error.hints()[0].starts_with("choose another run id"));
+    assert!(error.hints()[0].starts_with("it exists: ls -ld '"), "{:?}", error.hints());
 }
 
 #[test]

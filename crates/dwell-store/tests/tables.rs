@@ -146,7 +146,7 @@ fn another_major_version_is_refused_and_a_later_minor_one_is_read() {
     foreign_table(dir.path(), Table::Trace, Some("2.0"));
     let error = open_table(dir.path(), Table::Trace).err().unwrap();
     assert!(error.to_string().starts_with("a file has version 2.0, and 1."), "{error}");
-    assert!(error.hints()[0].contains("2.0"));
+    assert!(error.hints()[0].contains("supports schema 2;"), "{:?}", error.hints());
     foreign_table(dir.path(), Table::Tokens, Some("1.99"));
     assert_eq!(open_table(dir.path(), Table::Tokens).unwrap().total_rows(), 2);
 }

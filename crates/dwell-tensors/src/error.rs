@@ -118,8 +118,7 @@ impl Hint for TensorsError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::File(FileError::NoSpace { path, .. }) => {
-                let see =
-                    format!("see what fills the disk with `df -h '{}'`, or write elsewhere", folder_of(path).display());
+                let see = format!("free space: df -h '{}'", folder_of(path).display());
                 // A conversion deletes what it could not finish; a capture leaves it.
                 let is_left = path.is_file();
                 let end = format!(
@@ -129,15 +128,15 @@ impl Hint for TensorsError {
                 [see].into_iter().chain(is_left.then_some(end)).collect()
             }
             Self::File(FileError::NotFound { path, .. }) if path.starts_with("~") => {
-                vec!["write the whole path: `~` means nothing but to a shell".to_owned()]
+                vec!["only a shell expands ~; write the full path".to_owned()]
             }
-            Self::File(FileError::NotFound { path, .. }) if !folder_of(path).exists() => {
-                vec![format!("make the folder with `mkdir -p '{}'`", folder_of(path).display())]
+            Self::File(FileError::NotFound { action, path }) if is_writing(action) && !folder_of(path).exists() => {
+                vec![format!("create the folder: mkdir -p '{}'", folder_of(path).display())]
             }
             Self::File(error) => error.hints(),
             Self::Stream(error) => error.hints(),
             Self::OtherVersion { found, .. } => {
-                vec![format!("read it with a dwell that writes container version {found}")]
+                vec![format!("use a version of dwell that reads container version {found}")]
             }
             Self::DamagedPacket { path, .. } => {
                 vec![format!("list everything that is damaged with `dwell tensors verify '{}'`", path.display())]
@@ -149,6 +148,11 @@ impl Hint for TensorsError {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether an action makes the file that it names, so that a missing folder is all it lacks.
+fn is_writing(action: &str) -> bool {
+    action.starts_with("creating") || action.contains("writing")
 }
 
 /// The folder that a file lies in; a folder itself, which is where a spill file without a name lies.

@@ -35,6 +35,22 @@ dwell_events::choices! {
     }
 }
 
+impl MemoryPart {
+    /// What tables for people call it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::WeightsMapped => "weights (mapped)",
+            Self::WeightsCopied => "weights (copied)",
+            Self::KvCache => "KV cache",
+            Self::RecurrentState => "recurrent state",
+            Self::Compute => "compute",
+            Self::Other => "other",
+            Self::NotResident => "not resident",
+            Self::Unaccounted => "unaccounted",
+        }
+    }
+}
+
 /// One part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitPart {

@@ -163,8 +163,17 @@ fn no_theory_text(growth: &Growth) -> String {
     format!("memory grew {slope} per token; nothing says how much the KV cache takes")
 }
 
-/// Whole bytes of what a token takes, mebibytes of what a cache does: a sentence has no need for more.
+/// Whole bytes of what a token takes, three digits of what a cache does: a sentence has no need for more.
 fn whole(bytes: f64) -> String {
     const MEBIBYTE: f64 = 1_048_576.0;
-    if bytes.abs() < MEBIBYTE { format!("{bytes:.0} bytes") } else { format!("{:.1} MiB", bytes / MEBIBYTE) }
+    let sign = if bytes <= -0.5 { "−" } else { "" };
+    let bytes = bytes.abs();
+    let size = match bytes / MEBIBYTE {
+        mebibytes if mebibytes < 1.0 => format!("{bytes:.0} bytes"),
+        mebibytes if mebibytes < 10.0 => format!("{mebibytes:.2} MiB"),
+        mebibytes if mebibytes < 100.0 => format!("{mebibytes:.1} MiB"),
+        mebibytes if mebibytes < 1000.0 => format!("{mebibytes:.0} MiB"),
+        mebibytes => format!("{:.2} GiB", mebibytes / 1024.0),
+    };
+    format!("{sign}{size}")
 }

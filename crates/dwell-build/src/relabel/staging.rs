@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_files::{FileError, partial_path, rename_durably};
-use dwell_store::{RunDir, StoreError};
+use dwell_store::{FoundRun, RunDir, StoreError, runs_under};
 
-use crate::BuildError;
+use crate::{BuildError, is_running_dwell};
 
 /// Name of a run, and of its model, where the input has none that can be a directory's.
 const UNNAMED: &str = "unnamed";
@@ -27,6 +27,7 @@ impl Staging {
             return Err(FileError::Exists { action, path: target.to_owned() }.into());
         }
         let folder = partial_path(target);
+        remove_abandoned(&folder);
         if let Some(parent) = folder.parent() {
             fs::create_dir_all(parent).map_err(|error| StoreError::from_io(action, parent, error))?;
         }
@@ -55,6 +56,19 @@ impl Staging {
         // What is left is empty, and the name is what counts.
         let _ = fs::remove_dir_all(&self.folder);
         Ok(())
+    }
+}
+
+/// Removes what a relabelling left that was killed. Any other folder of this name, and that of one still going on, stays.
+fn remove_abandoned(folder: &Path) {
+    let is_abandoned = |found: &FoundRun| {
+        let marker = found.run.as_ref().ok().and_then(|run| run.marker().ok()?);
+        marker.is_some_and(|marker| !marker.state.is_final() && !is_running_dwell(marker.observer_pid))
+    };
+    let runs = if folder.is_dir() { runs_under(folder).unwrap_or_default() } else { Vec::new() };
+    if !runs.is_empty() && runs.iter().all(is_abandoned) {
+        // If it cannot be removed, making it fails and says so.
+        let _ = fs::remove_dir_all(folder);
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct GenerationArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u32,
     /// Sampling temperature; 0 is greedy decoding.
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, default_value_t = 0.0)]
     pub(crate) temperature: f32,
     /// Wrap the prompt in the model's chat template; `auto`: if it has one.
     #[arg(long, value_enum, default_value = "auto")]

@@ -38,7 +38,7 @@ pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use report::ReportArgs;
-pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs};
+pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs, exclusion_reason};
 pub(crate) use run::{MetricsArgs, RunArgs};
 pub(crate) use server::ServerArgs;
 pub(crate) use tensors::{
@@ -58,7 +58,7 @@ Examples:
   # A model and prompt of your own, with an 8-bit KV cache
   dwell run --model model.gguf --prompt \"Once upon a time\" --kv-type q8_0 --max-tokens 256
 
-  # The runs so far, and what one of them said
+  # List the runs, and print the summary of one
   dwell ls
   dwell show results/smollm2-135m-instruct.q4_1/<run>
 

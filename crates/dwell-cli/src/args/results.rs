@@ -36,8 +36,8 @@ pub(crate) struct AnalyseArgs {
 }
 
 /// A run that was not finished has no figures to take in.
-pub(super) fn exclusion_reason(name: &str) -> Result<ExclusionReason, String> {
-    let known = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
+pub(crate) fn exclusion_reason(name: &str) -> Result<ExclusionReason, String> {
+    let known = ExclusionReason::ALL.into_iter().filter(|reason| reason.can_be_included());
     let names = || known.clone().map(ExclusionReason::name).collect::<Vec<_>>().join(", ");
     known.clone().find(|reason| reason.name() == name).ok_or_else(|| format!("known are {}", names()))
 }

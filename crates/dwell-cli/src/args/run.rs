@@ -69,13 +69,13 @@ pub(crate) struct MetricsArgs {
     /// Definitions of the metrics. Default: dwell.
     #[arg(long, value_parser = one_of(Definitions::NAMES, Definitions::from_name))]
     pub(crate) definitions: Option<Definitions>,
-    /// Lowest write-once ratio of class high_mrm. Default: 0.8.
+    /// Lowest share of stored data that stays for the retention of class high_mrm. Default: 0.8.
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) high_write_once: Option<f64>,
     /// Lowest retention p99 of class high_mrm, in seconds. Default: 10.
     #[arg(long, value_name = "SECS", value_parser = parse_retention_secs)]
     pub(crate) high_retention_secs: Option<f64>,
-    /// Lowest write-once ratio of class medium_mrm. Default: 0.5.
+    /// Lowest share of stored data that stays for the retention of class medium_mrm. Default: 0.5.
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub(crate) medium_write_once: Option<f64>,
     /// Lowest retention p50 of class medium_mrm, in seconds. Default: 1.

@@ -9,7 +9,7 @@ use super::one_of;
 
 /// How a runtime is reached or started; not for the embedded engine.
 #[derive(Args)]
-#[command(next_help_heading = "Engines that are programs of their own")]
+#[command(next_help_heading = "External engines")]
 pub(crate) struct ServerArgs {
     /// Join the server at this address, such as http://127.0.0.1:8080. Default: start one.
     #[arg(long, value_name = "URL", conflicts_with_all = ["program", "server_arg"])]

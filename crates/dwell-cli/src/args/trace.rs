@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
+use dwell_events::CollectorName;
 
-use super::{MetricsArgs, WatchingArgs};
+use super::{MetricsArgs, WatchingArgs, one_of};
 
 #[derive(Args)]
+#[command(mut_arg("collect", without_kv_events))]
 pub(crate) struct TraceArgs {
     /// GGUF file that the command loads; adds file offsets of weights, and KV cache bytes per token.
     #[arg(long, value_name = "FILE")]
@@ -31,4 +33,24 @@ pub(crate) struct TraceArgs {
     /// Command and its arguments. With --quiet, dwell prints no summary to standard output.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// KV events come from servers that dwell sends requests to; a command is watched with the other collectors, which are those
+/// by default.
+fn without_kv_events(option: Arg) -> Arg {
+    option.value_parser(one_of(CollectorName::BY_DEFAULT, CollectorName::from_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::Cli;
+
+    #[test]
+    fn kv_events_are_not_offered() {
+        let parses = |name: &str| Cli::try_parse_from(["dwell", "trace", "--collect", name, "--", "true"]).is_ok();
+        assert!(parses("process") && parses("pressure") && parses("tensor_ops"));
+        assert!(!parses("kv_events"));
+    }
 }

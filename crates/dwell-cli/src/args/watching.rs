@@ -71,7 +71,7 @@ pub(crate) struct WatchingArgs {
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
     /// Seconds to observe the machine before the run; 0 skips it and leaves the validity unknown.
-    #[arg(long, value_name = "SECS", default_value_t = 0.5)]
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value_t = 0.5)]
     pub(crate) baseline_secs: f64,
     /// Sampling interval of temperature and frequency, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]

@@ -1,5 +1,6 @@
 //! `dwell analyse` on a folder of runs: figures over repetitions.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -7,13 +8,16 @@ use dwell_analysis::{Metric, metric_columns};
 use dwell_experiment::list_experiments;
 use dwell_metrics::analyse_run;
 use dwell_report::text::aggregate_text;
-use dwell_report::{Aggregate, AggregateOptions, RunResults, aggregate, experiment_figures, missing_runs};
+use dwell_report::{
+    Aggregate, AggregateOptions, ExclusionReason, RunResults, aggregate, experiment_figures, missing_runs,
+};
 use dwell_store::{FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::OutputFolder;
 use crate::output::{print_result, say, step, unprinted_beside};
+use crate::shell::shell_word;
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     let found = step("reading runs", || read_runs(&args.path))?;
@@ -94,8 +98,15 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
 }
 
 pub(super) fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
-    Failure::new(format!("aggregating runs found none that counts ({}): {path:?}", aggregate.exclusions_text()))
-        .hint("take excluded runs in with `--include`, for one `--include warmup,contaminated`")
+    let message = format!("aggregating runs found none that counts ({}): {path:?}", aggregate.exclusions_text());
+    let reasons: BTreeSet<ExclusionReason> = aggregate.excluded.iter().map(|excluded| excluded.reason).collect();
+    let names: Vec<&str> =
+        reasons.iter().filter(|reason| reason.can_be_included()).map(|reason| reason.name()).collect();
+    let include = (!names.is_empty()).then(|| format!("include excluded runs: --include {}", names.join(",")));
+    let is_unfinished = reasons.contains(&ExclusionReason::Unfinished);
+    let path = shell_word(&path.display().to_string());
+    let recover = is_unfinished.then(|| format!("finish runs that were killed with `dwell recover {path}`"));
+    include.into_iter().chain(recover).fold(Failure::new(message), Failure::hint)
 }
 
 fn write_files(aggregate: &Aggregate, output: &Path, force: bool) -> anyhow::Result<()> {
@@ -117,5 +128,31 @@ impl MetricsArgs {
             self.at_tokens_per_sec,
         ];
         self.definitions.is_some() || thresholds.iter().any(Option::is_some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dwell_report::Exclusion;
+
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_taken_in_is_hinted_at() {
+        let hints = |reasons: &[ExclusionReason]| {
+            let excluded = |&reason: &ExclusionReason| Exclusion {
+                model_id: "m".to_owned(),
+                run_id: "r".to_owned(),
+                reason,
+                detail: String::new(),
+            };
+            let aggregate = Aggregate { excluded: reasons.iter().map(excluded).collect(), ..Aggregate::default() };
+            nothing_counts(&aggregate, Path::new("results")).hints().to_vec()
+        };
+        let recover = "finish runs that were killed with `dwell recover results`";
+        assert_eq!(hints(&[ExclusionReason::Unfinished]), [recover]);
+        let several = [ExclusionReason::Contaminated, ExclusionReason::Unfinished, ExclusionReason::Warmup];
+        assert_eq!(hints(&several), ["include excluded runs: --include warmup,contaminated", recover]);
+        assert!(hints(&[]).is_empty());
     }
 }

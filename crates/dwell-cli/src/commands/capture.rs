@@ -16,7 +16,7 @@ use crate::capture_view::CaptureView;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
 use crate::model_cache::Model;
-use crate::new_output::existing_file;
+use crate::new_output::{check_parent, existing_file};
 use crate::output::{print_result, say, step, unprinted};
 use crate::same_file::is_same_file;
 use crate::shell::shell_word;
@@ -71,11 +71,7 @@ enum Begin {
 
 /// Refuses to replace what nobody said may be replaced.
 fn how_to_begin(output: &Path, args: &CaptureArgs) -> anyhow::Result<Begin> {
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        let failure = Failure::new(format!("writing the stream: there is no such folder: {folder:?}"));
-        return Err(failure.hint(format!("mkdir -p {}", shell_word(&folder.display().to_string()))).into());
-    }
+    check_parent(output)?;
     check_replaceable("writing the stream", output).map_err(hinted)?;
     let tokens = tokens_path(output);
     if !args.resume && !args.force && tokens.symlink_metadata().is_ok() && !output.exists() {
@@ -155,7 +151,7 @@ fn follow(job: &CaptureJob, args: &CaptureArgs, interruption: &Interruption) -> 
         let failure = Failure::from_hinted(&error);
         match error {
             dwell_record::RecordError::CaptureStopped { .. } if has_checkpoint(args) => {
-                failure.hint(format!("or go on with `{}`", resume_command())).into()
+                failure.hint(format!("or resume: {}", resume_command())).into()
             }
             _ => failure.into(),
         }
@@ -194,7 +190,7 @@ fn finish(report: &CaptureReport, output: &Path, args: &CaptureArgs) -> anyhow::
 /// What can be done with a stream that was cut off.
 fn hints_when_cut_off(output: &Path, args: &CaptureArgs) -> Vec<String> {
     let recover = format!("dwell tensors recover {}", shell_word(&output.display().to_string()));
-    let resume = has_checkpoint(args).then(|| format!("go on with `{}`", resume_command()));
+    let resume = has_checkpoint(args).then(|| format!("resume: {}", resume_command()));
     resume.into_iter().chain([format!("end the stream where it is with `{recover}`")]).collect()
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_experiment::{ExperimentDir, ExperimentSummary, Resumable, Setup, execute};
+use dwell_experiment::{ExperimentDir, ExperimentError, ExperimentSummary, Resumable, Setup, execute};
 use dwell_report::text::count;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, exclusion_reason};
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
 use crate::interruption::Interruption;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
             let mut view = ExperimentView::new(args.json);
             let summary = execute(&setup, &dir, &collectors, &command_line(), interruption.is_requested(), &mut view);
             view.finish();
-            summary.map_err(hinted)?
+            summary.map_err(|error| stopped(&error, &resume_command))?
         }
     };
     let not_printed = |error| unprinted(&error, &summary.dir);
@@ -54,16 +54,26 @@ pub(crate) fn run(args: &RunArgs, config: &Path) -> anyhow::Result<ExitCode> {
     Ok(if summary.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WITH_LOSS) })
 }
 
+/// An experiment that had to stop; what is done is kept.
+fn stopped(error: &ExperimentError, resume_command: &str) -> Failure {
+    let failure = Failure::from_hinted(error);
+    match error {
+        ExperimentError::DiskFull { .. } => failure.hint(format!("then resume: {resume_command}")),
+        _ => failure,
+    }
+}
+
 /// An experiment without a run that counts has no figures, though every run was done.
 fn nothing_counts(summary: &ExperimentSummary, results: &Path) -> Failure {
     let message = format!("no run of the experiment counts, so summary.csv is empty: {}", summary.exclusions);
     let failure = Failure::new(message).after_the_work();
-    if summary.excluded.is_empty() {
+    let can_be_included = |name: &&str| exclusion_reason(name).is_ok();
+    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).filter(can_be_included).collect();
+    if reasons.is_empty() {
         return failure;
     }
-    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).collect();
     failure.hint(format!(
-        "take them in with `dwell analyse {} --experiment {} --include {}`",
+        "include excluded runs: dwell analyse {} --experiment {} --include {}",
         shell_word(&results.display().to_string()),
         summary.id,
         reasons.join(",")

@@ -11,7 +11,7 @@ use super::analyse_tree::read_runs;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::interruption::Interruption;
 use crate::messages::{Failure, hinted};
-use crate::new_output::{check_file, check_folder};
+use crate::new_output::{check_file_in_folder, check_folder};
 use crate::output::{print_result, say, step, unprinted};
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 
 /// Writes one run as a trace of Perfetto.
 fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    check_file(&args.output, false)?;
+    check_file_in_folder(&args.output, false)?;
     Interruption::listen()?.writing_begins(partial_path(&args.output));
     let run = RunDir::open(&args.path).map_err(hinted)?;
     let report = step("exporting", || export_perfetto(&run, &args.output)).map_err(hinted)?;

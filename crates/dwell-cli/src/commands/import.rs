@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
-use dwell_build::import::{ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
+use dwell_build::import::{ImportError, ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
+use dwell_files::FileError;
 use dwell_report::text::{count, or_dash, seconds, table, totals};
-use dwell_store::RunState;
+use dwell_store::{RunState, StoreError};
 
+use super::run::OTHER_RUN_ID;
 use crate::args::ImportCommand;
-use crate::messages::{EXIT_WITH_LOSS, hinted};
+use crate::messages::{EXIT_WITH_LOSS, Failure};
 use crate::output::{print_result, step, unprinted};
 
 pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
@@ -20,10 +22,18 @@ pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
         options: options.clone(),
         command_line: command_line(*importer),
     };
-    let report = step("importing", || import(*importer, &request)).map_err(hinted)?;
+    let report = step("importing", || import(*importer, &request)).map_err(|error| not_imported(&error))?;
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.run_dir))?;
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+fn not_imported(error: &ImportError) -> Failure {
+    let failure = Failure::from_hinted(error);
+    match error {
+        ImportError::Store(StoreError::File(FileError::Exists { .. })) => failure.hint(OTHER_RUN_ID),
+        _ => failure,
+    }
 }
 
 /// The command line without the values of options that must not be in the metadata.

@@ -81,6 +81,5 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// What lies at a path that is to be a run or a folder of runs.
 fn kind_at(path: &Path) -> Result<TreeKind, Failure> {
-    tree_kind(path)
-        .map_err(|error| Failure::from_hinted(&error).hint("see which runs there are with `dwell ls RESULTS`"))
+    tree_kind(path).map_err(|error| Failure::from_hinted(&error))
 }

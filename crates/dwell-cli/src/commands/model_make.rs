@@ -8,13 +8,13 @@ use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, ma
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
 use crate::interruption::Interruption;
 use crate::messages::hinted;
-use crate::new_output::check_file;
+use crate::new_output::check_file_in_folder;
 use crate::output::{print_result, unprinted};
 use crate::terminal::byte_bar;
 
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let plan = MakePlan::new(spec(args)).map_err(hinted)?;
-    check_file(&args.file, args.force)?;
+    check_file_in_folder(&args.file, args.force)?;
     Interruption::listen()?.writing_begins(partial_path(&args.file));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     let bar = byte_bar("writing", plan.file_bytes());

@@ -13,14 +13,14 @@ use super::kind_at;
 use crate::args::ReportArgs;
 use crate::browser::opens_in_browser;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::new_output::check_file;
+use crate::new_output::check_file_in_folder;
 use crate::output::{print_result, step, unprinted};
 
 const DEFAULT_FILE: &str = "report.html";
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
-    check_file(&output, args.force)?;
+    check_file_in_folder(&output, args.force)?;
     let (page, has_unreadable) = step("reading runs", || page(args))?;
     write_bytes_atomically(&output, report_html(&page).as_bytes()).map_err(hinted)?;
     print_result(&format!("{}\n", output.display())).map_err(|error| unprinted(&error, &output))?;

@@ -46,6 +46,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     print_summary(&one.run(&request, &run_id)?, args.json)
 }
 
+/// What to do if the directory of a run exists.
+pub(super) const OTHER_RUN_ID: &str = "choose another run id: --run-id ID";
+
 /// What the runs of a command share.
 struct OneRun<'a> {
     results: &'a Path,
@@ -68,7 +71,7 @@ impl OneRun<'_> {
     /// Runs the same without recording accesses.
     fn run_untraced(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<UntracedRun> {
         if !self.is_quiet {
-            say(format_args!("first without recording, as {run_id}\n"));
+            say(format_args!("measuring the slowdown: first running without recording, as {run_id}\n"));
         }
         let collectors = request.collectors.clone().without(CollectorName::TENSOR_OPS);
         let built = self.run(&RunRequest { collectors, ..request.clone() }, run_id)?;
@@ -104,7 +107,8 @@ pub(super) fn create_run_dir(results: &Path, model_id: &str, run_id: &str) -> Re
     RunDir::create(results, model_id, run_id).map_err(|error| {
         let failure = Failure::from_hinted(&error);
         match error {
-            StoreError::File(FileError::Exists { .. }) | StoreError::UnusableName { .. } => failure,
+            StoreError::File(FileError::Exists { .. }) => failure.hint(OTHER_RUN_ID),
+            StoreError::UnusableName { .. } => failure,
             _ => failure.hint("choose a folder that can be written to with `-o DIR`"),
         }
     })

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     if super::kind_at(&args.run)? == TreeKind::Tree {
         let path = shell_word(&args.run.display().to_string());
         let failure = Failure::new(format!("showing a run found a folder of runs: {:?}", args.run));
-        return Err(failure.hint(format!("see which there are with `dwell ls {path}`")).into());
+        return Err(failure.hint(format!("list the runs: dwell ls {path}")).into());
     }
     let run = RunDir::open(&args.run).map_err(hinted)?;
     let summary = step("computing the metrics", || RunSummary::load(&run)).map_err(hinted)?;

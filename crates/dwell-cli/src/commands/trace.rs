@@ -20,7 +20,7 @@ use super::run::{create_run_dir, print_summary, record_and_build};
 
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
-    run_request::check_watching(&args.watching, None)?;
+    run_request::check_watching(&args.watching)?;
     run_request::check_recorder(&args.watching, EngineKind::Command, false)?;
     let collectors = run_request::collectors(&args.watching, None);
     let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);

@@ -33,11 +33,9 @@ fn verify_run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 
 /// A manifest that is not there was not written yet, or was removed; recovery writes it in both cases.
 fn unverifiable(error: &StoreError, run: &RunDir) -> Failure {
-    let failure = Failure::from_hinted(error);
     match error {
-        StoreError::File(FileError::NotFound { .. }) => {
-            failure.hint(format!("finish the run with `dwell recover '{}'`, which writes it", run.path().display()))
-        }
-        _ => failure,
+        StoreError::File(FileError::NotFound { .. }) => Failure::new(error.to_string())
+            .hint(format!("finish the run with `dwell recover '{}'`, which writes it", run.path().display())),
+        _ => Failure::from_hinted(error),
     }
 }

@@ -71,7 +71,7 @@ fn an_interrupted_capture_with_checkpoints_goes_on_to_the_same_end() {
     send(child.id(), Signal::INT);
     let output = wait_with_output(child);
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
-    assert!(text_of(&output).contains(" --resume`"), "{}", text_of(&output));
+    assert!(text_of(&output).contains("hint: resume: "), "{}", text_of(&output));
     assert_same(&resumed(&lab, "a", &CHECKPOINTED), &expected);
     assert!(!lab.path("a.ckpt.json").exists());
 }
@@ -92,7 +92,7 @@ fn a_killed_worker_is_told_with_what_is_safe() {
         said.contains(&format!("{} tensors and {} tokens are safe", safe.packets.len(), safe.tokens.len())),
         "{said}"
     );
-    assert!(said.contains("`dwell tensors recover '") && said.contains(" --resume`"), "{said}");
+    assert!(said.contains("`dwell tensors recover '") && said.contains("hint: or resume: "), "{said}");
 }
 
 #[test]

@@ -37,10 +37,13 @@ fn names(folder: &Path) -> Vec<String> {
 /// Starts a command and ends it with a signal as soon as `unfinished` finds something; false if it was faster.
 fn is_interrupted(command: &mut Command, unfinished: impl Fn() -> bool) -> bool {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !unfinished() && child.try_wait().unwrap().is_none() {}
+    let mut has_begun = false;
+    while !has_begun && child.try_wait().unwrap().is_none() {
+        has_begun = unfinished();
+    }
     // It may have ended just now.
     let _ = kill_process(pid_of(child.id()), Signal::INT);
-    child.wait().unwrap().code() == Some(2)
+    child.wait().unwrap().code() == Some(2) && has_begun
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn show_says_what_run_said() {
     assert!(summary["observer_peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
     let tree = dwell().arg("show").arg(place.path().join("results")).output().unwrap();
     assert_eq!(tree.status.code(), Some(2), "{}", text_of(&tree));
-    assert!(stderr(&tree).contains("hint: see which there are with `dwell ls "), "{}", text_of(&tree));
+    assert!(stderr(&tree).contains("hint: list the runs: dwell ls "), "{}", text_of(&tree));
 }
 
 #[test]

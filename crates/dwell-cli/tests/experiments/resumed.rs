@@ -45,7 +45,7 @@ fn an_experiment_that_was_changed_is_not_resumed_as_another() {
     let output = lab.output(&["run", "--config", "two.yaml", "--resume"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text_of(&output).contains("have changed since it began"), "{}", text_of(&output));
-    assert!(text_of(&output).contains("leave out --resume"), "{}", text_of(&output));
+    assert!(text_of(&output).contains("omit --resume"), "{}", text_of(&output));
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub fn ready_within(bench: &Bench) {
     let program = served::silent_program(&bench.lab);
     let keys = format!("path: tiny-a.gguf, engine: llama_server, server: {{program: {program}, ready_within_s: 1}}");
     let said = failure(&bench.lab, "silent", &keys);
-    assert!(said.contains("it is not after 1 s"), "{said}");
+    assert!(said.contains("did not become ready within 1 s"), "{said}");
 }
 
 pub fn kv_bytes_per_token(bench: &Bench) {

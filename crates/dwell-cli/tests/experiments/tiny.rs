@@ -66,8 +66,8 @@ fn an_experiment_without_a_run_that_counts_warns_once_says_why_and_ends_with_1()
     assert_eq!(before.lines().filter(|line| line.starts_with('[')).count(), 1, "after the first run: {said}");
     assert!(!after.contains("warning: this run does not count"), "once for a reason: {said}");
     assert!(said.contains("error: no run of the experiment counts") && said.contains("3 contaminated ("), "{said}");
-    let hint = said.lines().find_map(|line| line.strip_prefix("hint: take them in with `dwell ")).unwrap();
-    let arguments: Vec<&str> = hint.trim_end_matches('`').split(' ').collect();
+    let hint = said.lines().find_map(|line| line.strip_prefix("hint: include excluded runs: dwell ")).unwrap();
+    let arguments: Vec<&str> = hint.split(' ').collect();
     let taken_in = lab.output(&arguments);
     assert!(taken_in.status.success(), "{}", text_of(&taken_in));
     assert!(text_of(&taken_in).contains("3 in 1 group"), "{}", text_of(&taken_in));

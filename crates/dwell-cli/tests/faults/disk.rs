@@ -27,8 +27,8 @@ fn a_disk_without_room_for_the_ring_is_refused_before_anything_starts() {
     let mut command = dwell();
     command.arg("run").arg("--model").arg(small_model()).arg("--output").arg(disk.path());
     let output = command.args(["--prompt", "hello", "--max-tokens", "2"]).output().unwrap();
-    let hint = format!("df -h '{}'`, or write elsewhere with `-o`", disk.path().display());
-    assert_refused(&output, "recording could not begin: the disk has", &[&hint]);
+    let hint = format!("free space: df -h '{}'", disk.path().display());
+    assert_refused(&output, "recording could not begin: the disk has", &[&hint, "or write elsewhere: -o DIR"]);
     assert!(!text_of(&output).contains("dwell recover"), "there is nothing to recover: {}", text_of(&output));
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0);
 }
@@ -113,7 +113,7 @@ fn a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_w
     let output = capture(&path, &[]).output().unwrap();
     let recover = format!("dwell tensors recover '{}'", path.display());
     let error = "the capture stopped: writing a tensor stream found no space left";
-    assert_refused(&output, error, &["df -h", &recover, " --resume`"]);
+    assert_refused(&output, error, &["df -h", &recover, "or resume: "]);
     let cut = TensorFile::open(&path).unwrap();
     let kept = format!("{} tensors and {} tokens are safe", cut.packets().len(), cut.tokens().len());
     assert!(!cut.packets().is_empty() && text_of(&output).contains(&kept), "{}", text_of(&output));

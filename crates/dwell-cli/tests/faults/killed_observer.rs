@@ -53,7 +53,11 @@ fn a_killed_observer_takes_its_worker_along_and_its_run_is_recovered_whole() {
     assert!(computed_positions(&run).len() >= before);
     assert_has_all_computed(&run);
     assert!(raw_file_with_ending(&run, ".ring").is_none(), "the ring is emptied and not needed any more");
-    assert_refused(&recover(&run), "this run is built already", &["dwell verify", "remove its manifest.json"]);
+    assert_refused(
+        &recover(&run),
+        "this run is built already",
+        &["dwell verify", "/manifest.json' && dwell recover '"],
+    );
     assert_sealed(&run);
 }
 

@@ -77,7 +77,7 @@ fn a_file_that_is_no_whole_model_is_refused() {
 fn a_name_that_is_neither_a_model_nor_a_file_is_answered_with_the_known_names() {
     let work = Workplace::new();
     let output = run_on(&work, Path::new("smollm2000"));
-    assert_refused(&output, "no model is called \"smollm2000\"", &["known are: smollm2"]);
+    assert_refused(&output, "\"smollm2000\" is neither a file nor a known model (smollm2)", &["path of a GGUF file"]);
     assert_nothing_is_left(&work);
 }
 

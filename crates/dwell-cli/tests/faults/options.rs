@@ -17,13 +17,15 @@ fn assert_arguments_are_refused(arguments: &[&str], error: &str, hints: &[&str])
 #[test]
 fn options_that_nothing_can_be_computed_with_are_refused() {
     let quantised = &["--prompt", "hello", "--kv-type-v", "q8_0", "--flash-attention", "off"][..];
-    let cases: [(&[&str], &str, &str); 7] = [
+    let cases: [(&[&str], &str, &str); 9] = [
         (&["--prompt", "hello", "--batch-size", "0"], "batch_size is 0", "--batch-size 1 or more"),
         (&["--prompt", "hello", "--micro-batch-size", "0"], "micro_batch_size is 0", "--micro-batch-size 1 or more"),
         (&["--prompt", "hello", "--parallel", "0"], "parallel is 0, 1 to 64 are possible", "--parallel 1"),
         (&["--prompt", "hello", "--parallel", "65"], "parallel is 65, 1 to 64 are possible", "--parallel 64"),
         (&["--prompt", "hello", "--parallel", "4294967295"], "1 to 64 are possible", "--parallel 64"),
         (&["--prompt", "hello", "--temperature", "NaN"], "temperature is NaN", "--temperature 0"),
+        (&["--prompt", "hello", "--temperature", "-1"], "temperature is -1", "--temperature 0"),
+        (&["--prompt", "hello", "--baseline-secs", "-1"], "baseline-secs is -1", "--baseline-secs 2"),
         (quantised, "kv_type_v is q8_0 without flash attention", "--kv-type-v f16"),
     ];
     for (arguments, error, hint) in cases {
@@ -44,8 +46,9 @@ fn a_prompt_file_that_cannot_be_read_is_refused() {
     let work = Workplace::new();
     let binary = work.path().join("binary");
     fs::write(&binary, [0xff, 0xfe, 0x80]).unwrap();
-    let hint = "give a file of UTF-8 text";
-    for path in [&binary, &work.path().join("missing"), work.path()] {
+    let text = "give a file of UTF-8 text";
+    let missing = work.path().join("missing");
+    for (path, hint) in [(&*binary, text), (&*missing, "check the path: ls -l "), (work.path(), text)] {
         let arguments = ["--prompt-file", path.to_str().unwrap()];
         assert_arguments_are_refused(&arguments, "reading the prompt failed with", &[hint]);
     }
@@ -70,7 +73,11 @@ fn an_actions_file_that_makes_no_sense_is_refused() {
     assert_arguments_are_refused(&["--actions", path.to_str().unwrap()], "it names sequence 3", &[]);
     let missing = work.path().join("missing.json");
     let arguments = ["--actions", missing.to_str().unwrap()];
-    assert_arguments_are_refused(&arguments, "reading the actions failed with No such file", &["an action looks like"]);
+    assert_arguments_are_refused(
+        &arguments,
+        "reading the actions failed with No such file",
+        &["check the path: ls -l "],
+    );
 }
 
 #[test]

@@ -35,6 +35,21 @@ fn a_changed_byte_is_found() {
 }
 
 #[test]
+fn a_run_that_lost_a_table_has_no_figures_until_it_is_mended() {
+    let work = Workplace::new();
+    let run = finished_run(&work);
+    fs::remove_file(run.dir.join("kv_block_lifecycle.parquet")).unwrap();
+    for command in ["analyse", "show", "report", "compare"] {
+        let output = dwell().arg(command).arg(&run.dir).current_dir(work.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}: {}", text_of(&output));
+        let said = text_of(&output);
+        assert!(said.contains("manifest.json are missing (kv_block_lifecycle.parquet)"), "{command}: {said}");
+        assert!(said.contains("`dwell verify '"), "{command}: {said}");
+    }
+    assert_found(&verify(&run), 1, "missing   kv_block_lifecycle.parquet");
+}
+
+#[test]
 fn a_table_of_one_collector_is_opened_like_the_others() {
     let work = Workplace::new();
     let run = finished_run(&work);

@@ -17,8 +17,8 @@ fn there_must_be_one_target() {
 fn a_process_that_is_not_there_is_named() {
     // Process ids end at 2^22.
     let output = watch(&["--pid", "4194305"]).output().unwrap();
-    assert_refused(&output, "found no process 4194305");
-    assert!(text_of(&output).contains("hint: list the processes with `ps -ef`"));
+    assert_refused(&output, "no process has the id 4194305");
+    assert!(text_of(&output).contains("hint: list the processes: ps -ef"));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn where_there_is_nothing_to_watch_no_file_is_left() {
     let work = Workplace::new();
     for name in ["x.csv", "x.parquet"] {
         let file = work.path().join(name);
-        assert_refused(&watch(&["--pid", "4194305", "-o"]).arg(&file).output().unwrap(), "found no process");
+        assert_refused(&watch(&["--pid", "4194305", "-o"]).arg(&file).output().unwrap(), "no process has the id");
         let command = ["--", "no-such-program-anywhere"];
         assert_refused(&watch(&["-o"]).arg(&file).args(command).output().unwrap(), "starting the command failed");
     }

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dwell_config::parse;
 use dwell_experiment::{
-    Estimate, ExperimentDir, ExperimentListener, ExperimentSummary, Resumable, RunEnd, RunPlace, RunTask, Setup,
-    SetupFiles, choose_collectors, execute, probe_collectors,
+    Estimate, ExperimentDir, ExperimentListener, ExperimentSummary, Finding, Resumable, RunEnd, RunPlace, RunTask,
+    Setup, SetupFiles, choose_collectors, execute, probe_collectors,
 };
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 use dwell_records::TRACED_VARIABLE;
@@ -46,6 +46,8 @@ fn main() -> ExitCode {
             a_changed_experiment_is_not_resumed_as_another,
             a_run_that_was_deleted_from_a_finished_experiment_is_done_again,
             a_damaged_record_is_said_and_not_passed_over,
+            a_licence_is_checked_and_written_as_spdx_does,
+            a_model_named_like_a_file_of_the_results_is_refused,
             an_excluded_repetition_is_told_of_when_it_ends_and_counted,
         ]),
     }
@@ -97,13 +99,24 @@ impl Lab {
     }
 
     fn setup(&self) -> Setup {
+        let (setup, findings) = self.load();
+        setup.unwrap_or_else(|| panic!("{findings:?}"))
+    }
+
+    fn load(&self) -> (Option<Setup>, Vec<Finding>) {
         let config = self.path("experiment.yaml");
         let text = fs::read_to_string(&config).unwrap();
         let parsed = parse(&text, &config).unwrap();
         let no_model = |name: &str| panic!("no model is fetched: {name}");
         let files = SetupFiles { config: &config, config_text: &text, results: self.results(), model_named: &no_model };
-        let (setup, findings) = Setup::load(parsed.experiment, &files);
-        setup.unwrap_or_else(|| panic!("{findings:?}"))
+        Setup::load(parsed.experiment, &files)
+    }
+
+    /// Puts one text of the experiment file in the place of another.
+    fn edit(&self, from: &str, to: &str) {
+        let config = self.path("experiment.yaml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text.replace(from, to)).unwrap();
     }
 
     fn execute(&self, dir: &ExperimentDir, told: &mut Told<'_>) -> ExperimentSummary {
@@ -276,6 +289,22 @@ fn a_damaged_record_is_said_and_not_passed_over() {
     // One of another experiment does not stand in the way.
     fs::write(summary.dir.join("experiment.yaml"), "experiment: {name: other}").unwrap();
     assert!(matches!(ExperimentDir::find(&lab.setup()).unwrap(), Resumable::Nothing));
+}
+
+fn a_licence_is_checked_and_written_as_spdx_does() {
+    let lab = Lab::new(&["works"]);
+    lab.edit("name: mock", "name: mock, licence: cc-by-4.0");
+    assert_eq!(lab.setup().experiment.experiment.licence.as_deref(), Some("CC-BY-4.0"));
+    lab.edit("cc-by-4.0", "cc-by-44");
+    let (setup, findings) = lab.load();
+    assert!(setup.is_none() && findings[0].hints[0].contains("`licence: "), "{findings:?}");
+}
+
+fn a_model_named_like_a_file_of_the_results_is_refused() {
+    let lab = Lab::new(&["works"]);
+    lab.edit("id: works", "id: manifest.csv");
+    let (setup, findings) = lab.load();
+    assert!(setup.is_none() && findings[0].message.contains("keep this name for themselves"), "{findings:?}");
 }
 
 fn an_excluded_repetition_is_told_of_when_it_ends_and_counted() {

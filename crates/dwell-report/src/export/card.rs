@@ -103,7 +103,7 @@ fn validity(dataset: &Dataset<'_>) -> String {
     let mut text = format!(
         "## Validity and exclusions\n\nValidity of the runs: {}; {}.\n\n",
         classes.join(", "),
-        dataset.aggregate.exclusions_text(),
+        dataset.exclusions_text(),
     );
     if !dataset.excluded.is_empty() {
         text.push_str("| run left out | why |\n| --- | --- |\n");

@@ -126,6 +126,11 @@ impl Licence {
     }
 }
 
+/// The licence as the list of SPDX writes it; an error if it is none that something can be published under.
+pub fn spdx_licence(text: &str) -> Result<String, ReportError> {
+    Licence::checked(text).map(|licence| licence.name)
+}
+
 fn licence_of(run: &RunResults) -> Option<&str> {
     run.metadata.experiment.as_ref()?.about.licence.as_deref().filter(|licence| !licence.trim().is_empty())
 }

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
 use crate::dictionary::{data_dictionary, dictionary_csv};
-use crate::exclusion::{ExclusionReason, exclusion_of, exclusions_text};
+use crate::exclusion::{ExclusionReason, exclusion_of, exclusions_and_inclusions_text, exclusions_text};
 use crate::figures::experiment_figures;
 use crate::run_results::RunResults;
 use crate::{Exclusion, ReportError};
@@ -32,6 +32,7 @@ pub use folder::dataset_staging;
 pub(crate) use identity::IDENTITY_COLUMNS;
 use identity::Identity;
 use licence::Licence;
+pub use licence::spdx_licence;
 use origin::Origin;
 
 /// What to export, and how.
@@ -84,6 +85,8 @@ pub struct Dataset<'a> {
     licence: Licence,
     runs: Vec<&'a RunResults>,
     excluded: Vec<Exclusion>,
+    /// Runs that are in it though they do not count.
+    included: Vec<Exclusion>,
     aggregate: Aggregate,
     origin: Origin,
     losses: Vec<losses::LossTotal>,
@@ -114,7 +117,7 @@ pub fn export(
     Ok(ExportReport {
         target: request.target.clone(),
         runs: dataset.runs.len(),
-        exclusions: dataset.aggregate.exclusions_text(),
+        exclusions: dataset.exclusions_text(),
         excluded: dataset.excluded,
         files,
         size_bytes,
@@ -136,31 +139,45 @@ fn without_paths(run: &RunResults) -> RunResults {
 
 impl<'a> Dataset<'a> {
     fn gather(runs: &'a [RunResults], request: &'a ExportRequest) -> Result<Self, ReportError> {
-        let finished = ExclusionReason::ALL.into_iter().filter(|reason| *reason != ExclusionReason::Unfinished);
+        let finished = ExclusionReason::ALL.into_iter().filter(|reason| reason.can_be_included());
         let include: Vec<ExclusionReason> = if request.all { finished.collect() } else { Vec::new() };
         let excluded: Vec<Exclusion> = runs.iter().filter_map(|run| exclusion_of(run, &include)).collect();
         let chosen: Vec<&RunResults> = runs.iter().filter(|run| exclusion_of(run, &include).is_none()).collect();
         if chosen.is_empty() {
             return Err(ReportError::NothingToExport {
                 found_runs: runs.len(),
+                has_finished: runs.iter().any(RunResults::is_finished),
                 why: exclusions_text(&excluded),
                 path: request.source.clone(),
             });
         }
         let licence = Licence::choose(request.licence.as_deref(), &chosen)?;
         let origin = Origin::of(&chosen);
+        let included: Vec<Exclusion> = chosen.iter().filter_map(|run| exclusion_of(run, &[])).collect();
+        let averaged = include.into_iter().filter(|reason| !reason.is_of_no_repetition()).collect();
         let title = request.title.clone().unwrap_or_else(|| origin.default_title());
         Ok(Self {
             title,
             licence,
-            aggregate: aggregate(runs, &AggregateOptions { include, ..AggregateOptions::default() })?,
+            aggregate: aggregate(runs, &AggregateOptions { include: averaged, ..AggregateOptions::default() })?,
             losses: losses::totals(&chosen)?,
             runs: chosen,
             excluded,
+            included,
             origin,
             exporter: request.exporter,
             tables: &request.tables,
         })
+    }
+
+    /// Which runs are not in it, which are though they do not count, and which of these are in no average.
+    fn exclusions_text(&self) -> String {
+        let text = exclusions_and_inclusions_text(&self.excluded, &self.included);
+        match self.included.iter().filter(|run| run.reason.is_of_no_repetition()).count() {
+            0 => text,
+            1 => format!("{text}; 1 of them is in no average"),
+            count => format!("{text}; {count} of them are in no average"),
+        }
     }
 
     fn write_pages(&self, folder: &mut Folder) -> Result<(), ReportError> {

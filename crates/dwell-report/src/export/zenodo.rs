@@ -122,7 +122,7 @@ fn description(dataset: &Dataset<'_>) -> String {
         dataset.runs.len(),
         escaped(&listed(&dataset.origin.models)),
         numbers::count(dataset.origin.trace_rows),
-        escaped(&dataset.aggregate.exclusions_text()),
+        escaped(&dataset.exclusions_text()),
     ));
     text
 }

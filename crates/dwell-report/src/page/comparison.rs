@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::compare::{CompareGroup, Comparison};
-use crate::compare_figures::{FIGURES, Figure};
+use crate::compare_figures::{FIGURES, Figure, NEEDED_P99};
 use crate::text::or_dash;
 
 /// Runs that are drawn beside each other at most; the table has all of them.
@@ -32,7 +32,12 @@ struct Row {
 }
 
 /// Where a section begins in [`FIGURES`], by the name of its first figure.
-const SECTIONS: [(&str, &str); 3] = [("prompt_tokens", "Work"), ("load_s", "Time and speed"), ("peak_bytes", "Memory")];
+const SECTIONS: [(&str, &str); 4] = [
+    ("prompt_tokens", "Work"),
+    ("load_s", "Time and speed"),
+    ("peak_bytes", "Memory"),
+    (NEEDED_P99, "Required retention"),
+];
 
 impl ComparisonPage {
     pub(super) fn new(comparison: &Comparison) -> Self {

@@ -46,7 +46,7 @@ pub struct RunPage {
 #[derive(Debug, Serialize)]
 struct MemoryPart {
     name: &'static str,
-    title: String,
+    title: &'static str,
     bytes: i64,
     source: &'static str,
 }
@@ -204,7 +204,7 @@ fn memory_parts(metadata: &RunMetadata) -> Vec<MemoryPart> {
     let parts = steady.into_iter().flat_map(|steady| &steady.parts);
     let part = |part: &dwell_analysis::memory::SplitPart| MemoryPart {
         name: part.part.name(),
-        title: part.part.name().replace('_', " "),
+        title: part.part.label(),
         bytes: part.bytes,
         source: part.basis.name(),
     };

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use dwell_analysis::statistics::Summary;
-use dwell_analysis::{Metric, metric_columns};
+use dwell_analysis::{Metric, label_of, metric_columns};
 
+use super::format::percent;
+use super::regions::LABELS_EXPLAINED;
 use super::{counted, table, totals};
 use crate::aggregate::lower_bound_of;
 use crate::numbers::of_unit;
@@ -49,6 +51,9 @@ pub fn aggregate_text(aggregate: &Aggregate, metrics: &[Metric]) -> String {
         words(&aggregate.definitions),
         words(&aggregate.basis)
     ));
+    text.push_str(&format!(
+        "needed: store to last load before the next store, at the speed of the suitability; {LABELS_EXPLAINED}\n"
+    ));
     if aggregate.has_small_groups() {
         text.push_str("a group of fewer than three runs has no interval: too little is known of its spread\n");
     }
@@ -73,15 +78,15 @@ fn columns_of(metrics: &[Metric]) -> Vec<&'static str> {
 }
 
 /// A line per figure, a column per region type. Figures that nothing has are left out.
-fn figure_table(types: &[&str], columns: &[&str], value: impl Fn(&str, &str) -> Option<String>) -> String {
+fn figure_table(types: &[&str], columns: &[&'static str], value: impl Fn(&str, &str) -> Option<String>) -> String {
     let header = std::iter::once("").chain(types.iter().copied()).map(str::to_owned).collect();
     let mut lines: Vec<Vec<String>> = vec![header];
     let is_known = |column: &str| types.iter().all(|region_type| value(region_type, column).is_some());
-    for column in columns.iter().filter(|column| !bounded_by(column).is_some_and(is_known)) {
+    for column in columns.iter().copied().filter(|column| !bounded_by(column).is_some_and(is_known)) {
         let values: Vec<Option<String>> = types.iter().map(|region_type| value(region_type, column)).collect();
         if values.iter().any(Option::is_some) {
             let cells = values.into_iter().map(|value| value.unwrap_or_else(|| "–".to_owned()));
-            lines.push(std::iter::once((*column).to_owned()).chain(cells).collect());
+            lines.push(std::iter::once(label_of(column).to_owned()).chain(cells).collect());
         }
     }
     table(&lines)
@@ -152,7 +157,10 @@ fn at_least(column: &str, low: f64) -> String {
     format!("> {}", figure(column, low))
 }
 
-/// A figure in the unit of its column.
+/// A figure in the unit of its column, as the tables of one run show it.
 fn figure(column: &str, value: f64) -> String {
-    of_unit(unit_of(column), value)
+    match column {
+        "censored_share" | "never_read_share" => percent(value),
+        _ => of_unit(unit_of(column), value),
+    }
 }

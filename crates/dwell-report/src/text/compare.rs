@@ -1,9 +1,11 @@
 //! Runs side by side, for people.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use dwell_analysis::Unit;
 
+use super::format::shortened;
 use super::{counted, or_dash, table, totals, wrapped};
 use crate::numbers::of_unit;
 use crate::{CompareGroup, Comparison, ContextLine, FIGURES, Figure, Spread, exclusions_text};
@@ -12,12 +14,19 @@ use crate::{CompareGroup, Comparison, ContextLine, FIGURES, Figure, Spread, excl
 const USUAL_WIDTH: usize = 100;
 /// Between two columns.
 const GAP: usize = 2;
+/// Names are shortened to no less and no more than this, by how many columns are to stand beside each other.
+const NAME_CHARS: RangeInclusive<usize> = 16..=28;
+/// Place of the row with what sets configurations apart that have the same keys otherwise.
+const SETUP_ROW: usize = 5;
 
 /// The whole comparison: a column per configuration, in as many tables below each other as the width needs.
 pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> String {
     let width_chars = width_chars.unwrap_or(USUAL_WIDTH);
-    let columns: Vec<Vec<String>> = comparison.groups.iter().map(|group| column(comparison, group)).collect();
-    let names = row_names(comparison);
+    let mut names = row_names(comparison);
+    let name_chars = room_chars(&names, comparison.groups.len(), width_chars);
+    let mut columns: Vec<Vec<String>> =
+        comparison.groups.iter().map(|group| column(comparison, group, name_chars)).collect();
+    wrap_setups(&mut names, &mut columns, name_chars);
     // A row in which no configuration has anything says nothing.
     let is_shown = |row: &usize| columns.iter().any(|column| column[*row] != "–" && !column[*row].is_empty());
     let shown: Vec<usize> = (0..names.len()).filter(is_shown).collect();
@@ -33,6 +42,26 @@ pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> S
     text
 }
 
+/// What each of so many columns can take, if they are to stand beside each other.
+fn room_chars(names: &[String], columns: usize, width_chars: usize) -> usize {
+    let names_chars = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let room = width_chars.saturating_sub(names_chars) / columns.max(1);
+    room.saturating_sub(GAP).clamp(*NAME_CHARS.start(), *NAME_CHARS.end())
+}
+
+/// Gives what sets configurations apart as many lines as it needs: shortened, it would set nothing apart.
+fn wrap_setups(names: &mut Vec<String>, columns: &mut [Vec<String>], width_chars: usize) {
+    let setups: Vec<Vec<String>> = columns.iter().map(|column| wrapped(&column[SETUP_ROW], width_chars)).collect();
+    let lines = setups.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let replace = |cells: &mut Vec<String>, mut setup: Vec<String>| {
+        setup.resize(lines, String::new());
+        cells.splice(SETUP_ROW..=SETUP_ROW, setup);
+    };
+    let name = names[SETUP_ROW].clone();
+    replace(names, vec![name]);
+    columns.iter_mut().zip(setups).for_each(|(column, setup)| replace(column, setup));
+}
+
 fn row_names(comparison: &Comparison) -> Vec<String> {
     let kinds: BTreeSet<&str> =
         comparison.groups.iter().flat_map(|group| &group.total_kinds).map(String::as_str).collect();
@@ -45,11 +74,11 @@ fn row_names(comparison: &Comparison) -> Vec<String> {
     keys.into_iter().chain(FIGURES.iter().map(label)).chain(["verdict".to_owned()]).collect()
 }
 
-fn column(comparison: &Comparison, group: &CompareGroup) -> Vec<String> {
+fn column(comparison: &Comparison, group: &CompareGroup, name_chars: usize) -> Vec<String> {
     let key = &group.key;
     let keys = [
         key.engine.clone(),
-        shortened(&key.model_id),
+        shortened(&key.model_id, name_chars),
         or_dash(key.kv_type.clone(), |name| name),
         or_dash(key.context_length, |length| length.to_string()),
         or_dash(key.start.clone(), |name| name),
@@ -60,22 +89,19 @@ fn column(comparison: &Comparison, group: &CompareGroup) -> Vec<String> {
     keys.into_iter().chain(figures).chain([classes(&group.verdicts)]).collect()
 }
 
-/// Names of models can be longer than a column.
-fn shortened(name: &str) -> String {
-    const CHARS_MAX: usize = 28;
-    match name.chars().count() {
-        0..=CHARS_MAX => name.to_owned(),
-        _ => name.chars().take(CHARS_MAX - 1).chain(['…']).collect(),
-    }
-}
-
 /// `12.3 ms`, of several runs with the smallest and largest: `12.3 ms (11.0–15.2)`.
 fn cell(figure: &Figure, spread: &Spread) -> String {
     let median = figure.text(spread.median);
     if spread.n < 2 || spread.min == spread.max {
         return median;
     }
-    format!("{median} ({}–{})", figure.text(spread.min), figure.text(spread.max))
+    let (min, max) = (figure.text(spread.min), figure.text(spread.max));
+    let unit = median.rsplit_once(' ').map_or_else(String::new, |(_, unit)| format!(" {unit}"));
+    match (min.strip_suffix(&unit), max.strip_suffix(&unit)) {
+        // The unit of all three is said once.
+        (Some(min), Some(max)) => format!("{median} ({min}–{max})"),
+        _ => format!("{median} ({min}–{max})"),
+    }
 }
 
 /// `preallocated`, or `2 preallocated, 1 below_resolution` if runs disagree.
@@ -133,7 +159,12 @@ fn context_table(context_lines: &[ContextLine]) -> String {
         let kv_type = line.kv_type.as_deref().unwrap_or("–");
         let compute = if line.is_without_compute { " − compute" } else { "" };
         vec![
-            format!("{} {} {kv_type} ({}{compute})", line.engine, shortened(&line.model_id), line.memory.name()),
+            format!(
+                "{} {} {kv_type} ({}{compute})",
+                line.engine,
+                shortened(&line.model_id, *NAME_CHARS.end()),
+                line.memory.name()
+            ),
             line.context_lengths.to_string(),
             line.points.len().to_string(),
             of_unit(Unit::Bytes, line.bytes_per_token),

@@ -109,7 +109,7 @@ impl DoctorReport {
             }
             text.push('\n');
         }
-        text.push_str("engines that are programs of their own\n");
+        text.push_str("external engines\n");
         for engine in &self.engines {
             let status = if engine.program.is_some() { "found" } else { "no" };
             text.push_str(&format!("  {:<width$}  {status:<8}  {}\n", engine.engine, engine.found()));
@@ -186,7 +186,7 @@ mod tests {
             report.text(),
             "collectors\n  seen  works     80 accesses\n                  basis sampled; cost: a little\n\n\
              what else the kernel offers\n  good  works     read\n  half  degraded  read in part\n  bad   no        refused\n  \
-             none  no        not there\n\nsensors\n\nengines that are programs of their own\n  \
+             none  no        not there\n\nsensors\n\nexternal engines\n  \
              ollama  found     /usr/bin/ollama, version 0.9.1\n  vllm  no        no vllm in PATH\n\nchosen: good, bad; a part of it works\n"
         );
         assert_eq!(report.remedies(), ["for bad: sudo sysctl x=1", "for --engine vllm: pip install vllm"]);

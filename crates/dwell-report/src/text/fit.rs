@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn a_long_value_stays_beside_its_name() {
-        let text = "memory    179 MiB PSS: weights mapped 92.1 MiB, kv cache 45.0 MiB\nlost      nothing\n";
-        let narrow = "memory    179 MiB PSS: weights\n          mapped 92.1 MiB, kv\n          cache 45.0 MiB\nlost      nothing\n";
+        let text = "memory    179 MiB PSS: weights (mapped) 92.1 MiB, KV cache 45.0 MiB\nlost      nothing\n";
+        let narrow = "memory    179 MiB PSS: weights\n          (mapped) 92.1 MiB,\n          KV cache 45.0 MiB\nlost      nothing\n";
         assert_eq!(fitted(text, 30), narrow);
         let probes = "  psi      works  stalls of cpu were read\n  preload  no     it is not there\n";
         let narrow =

@@ -23,6 +23,16 @@ pub fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
 }
 
+/// A share as a percentage: `9.1 %`, and `~0 %` for what is not nothing.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        all if all >= 100.0 => "100 %".to_owned(),
+        percent if percent < 0.1 => "~0 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
 pub fn table(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
@@ -76,6 +86,13 @@ fn column_width(lines: &[Vec<String>], column: usize) -> usize {
 fn table_width(lines: &[Vec<String>]) -> usize {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     (0..columns).map(|column| column_width(lines, column)).sum::<usize>() + 2 * columns.saturating_sub(1)
+}
+
+/// The same for a text of its own.
+pub(super) fn shortened(text: &str, most_chars: usize) -> String {
+    let mut text = text.to_owned();
+    shorten(&mut text, most_chars);
+    text
 }
 
 /// Replaces the middle of a text by `…`: names often differ at their ends.

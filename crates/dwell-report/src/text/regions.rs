@@ -1,11 +1,18 @@
 //! What the memory of a run does, by region type, for people: what moves, how long data is needed, what could hold it.
 
+use dwell_analysis::label_of;
+
+use super::format::percent;
 use super::wrap::wrapped;
 use super::{Fit, bytes, count, counted, or_dash, ratio, seconds, table_within};
 use crate::{RegionSummary, RegionsSummary};
 
 /// Widest lines where nobody says how wide the terminal is.
 pub const DEFAULT_WIDTH_CHARS: usize = 80;
+
+/// What labels say, of which not every word does.
+pub(super) const LABELS_EXPLAINED: &str = "stays: store to overwriting or eviction, in this run; \
+     open: lives that had not ended; unread: never loaded; once: stored once; >: at least, as far as the run shows";
 
 /// Two tables, each as wide as fits: what moves, and how long data is needed.
 pub fn region_tables(summary: &RegionsSummary, width_chars: usize) -> String {
@@ -50,7 +57,7 @@ fn fitting(columns: Vec<Shown<'_>>, regions: &[RegionSummary], width_chars: usiz
 fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
     let mut columns = vec![
         shown("region", |region: &RegionSummary| region.region_type.clone()),
-        shown("size", |region| bytes(region.size_bytes)),
+        shown(label_of("distinct_bytes"), |region| bytes(region.size_bytes)),
     ];
     let read_total = |region: &RegionSummary| or_dash(region.bytes_read, bytes);
     let written_total = |region: &RegionSummary| or_dash(region.bytes_written, bytes);
@@ -65,14 +72,14 @@ fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
             columns.push(shown("written/token", move |region| by_token(region.decode_bytes_written)));
             columns.push(shown("read", move |region| by_second(region.decode_bytes_read)));
             columns.push(shown("written", move |region| by_second(region.decode_bytes_written)));
-            columns.push(extra("read:write", |region| or_dash(region.read_write_ratio, ratio)));
-            columns.push(extra("all read", read_total));
-            columns.push(extra("all written", written_total));
+            columns.push(extra(label_of("read_write_ratio"), |region| or_dash(region.read_write_ratio, ratio)));
+            columns.push(extra(label_of("bytes_read"), read_total));
+            columns.push(extra(label_of("bytes_written"), written_total));
         }
         None => {
-            columns.push(shown("read", read_total));
-            columns.push(shown("written", written_total));
-            columns.push(shown("read:write", |region| or_dash(region.read_write_ratio, ratio)));
+            columns.push(shown(label_of("bytes_read"), read_total));
+            columns.push(shown(label_of("bytes_written"), written_total));
+            columns.push(shown(label_of("read_write_ratio"), |region| or_dash(region.read_write_ratio, ratio)));
         }
     }
     columns
@@ -81,18 +88,21 @@ fn traffic_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
 /// How long data is needed and stays, and what could hold it.
 fn life_columns(summary: &RegionsSummary) -> Vec<Shown<'_>> {
     let mut columns = vec![shown("region", |region: &RegionSummary| region.region_type.clone())];
-    columns.push(shown("needed p99", move |region| needed(summary, region)));
-    columns.push(shown("steps p99", |region| steps(region.retention_p99_steps, region.retention_p99_low_steps)));
+    columns.push(shown(label_of("needed_p99_s"), move |region| needed(summary, region)));
+    let p99_steps = |region: &RegionSummary| steps(region.retention_p99_steps, region.retention_p99_low_steps);
+    columns.push(shown(label_of("retention_p99_steps"), p99_steps));
     if summary.has_steps() {
         let in_this_run =
             move |region: &RegionSummary| time(summary, region.retention_p99_s, region.retention_p99_low_s);
-        columns.push(extra("in this run", in_this_run));
+        columns.push(extra(label_of("retention_p99_s"), in_this_run));
     }
-    columns.push(shown("stays p50", move |region| time(summary, region.residency_p50_s, region.residency_p50_low_s)));
-    columns.push(shown("open", |region| or_dash(region.censored_share, percent)));
-    columns.push(shown("unread", |region| or_dash(region.never_read_share, percent)));
-    columns.push(shown("once", |region| or_dash(region.write_once_ratio, |share| format!("{share:.3}"))));
-    columns.push(shown("suitability", |region| region.suitability.to_owned()));
+    let stays = move |region: &RegionSummary| time(summary, region.residency_p50_s, region.residency_p50_low_s);
+    columns.push(shown(label_of("residency_p50_s"), stays));
+    columns.push(shown(label_of("censored_share"), |region| or_dash(region.censored_share, percent)));
+    columns.push(shown(label_of("never_read_share"), |region| or_dash(region.never_read_share, percent)));
+    let once = |region: &RegionSummary| or_dash(region.write_once_ratio, |share| format!("{share:.3}"));
+    columns.push(shown(label_of("write_once_ratio_mean"), once));
+    columns.push(shown(label_of("suitability"), |region| region.suitability.to_owned()));
     columns.push(extra("because", |region| region.not_rated_reason.unwrap_or("").replace('_', " ")));
     columns
 }
@@ -127,15 +137,6 @@ fn time(summary: &RegionsSummary, value: Option<f64>, low: Option<f64>) -> Strin
     }
 }
 
-fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0 %".to_owned(),
-        all if all >= 100.0 => "100 %".to_owned(),
-        percent if percent < 0.1 => "~0 %".to_owned(),
-        percent => format!("{percent:.1} %"),
-    }
-}
-
 /// What the columns mean, and how sure they are.
 fn notes(summary: &RegionsSummary) -> Vec<String> {
     let observed = format!("observed over {}, definitions of {}", observed(summary), summary.definitions);
@@ -146,10 +147,7 @@ fn notes(summary: &RegionsSummary) -> Vec<String> {
     let at_speed = summary.rated_at_tokens_per_s.map_or_else(String::new, |tokens_per_s| {
         format!(", at {} tokens/s (--at-tokens-per-sec)", crate::numbers::three_digits(tokens_per_s))
     });
-    notes.push(format!(
-        "needed: store to last load before the next store{at_speed}; stays: store to overwriting or eviction, in this run; \
-         open: lives that had not ended; unread: never loaded; once: stored once; >: at least, as far as the run shows"
-    ));
+    notes.push(format!("needed: store to last load before the next store{at_speed}; {LABELS_EXPLAINED}"));
     let thresholds = &summary.thresholds;
     let (high, medium) = (seconds(thresholds.high_retention_s), seconds(thresholds.medium_retention_s));
     notes.push(format!(

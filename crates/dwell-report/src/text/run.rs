@@ -25,7 +25,7 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     }
     line("seen", seen_line(run));
     if let Some(loads) = run.kv_accesses.filter(|loads| loads.loaded_unoccupied_bytes > 0) {
-        line("kv reads", kv_reads_line(loads));
+        line("KV reads", kv_reads_line(loads));
     }
     line("lost", lost_line(run));
     line("observer", observer_line(run));
@@ -69,19 +69,19 @@ fn end_text(server: &ServerDescription) -> String {
 fn memory_lines(memory: &MemoryReport) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(steady) = &memory.steady {
-        let part = |part: &SplitPart| format!("{} {}", part.part.name().replace('_', " "), signed_bytes(part.bytes));
+        let part = |part: &SplitPart| format!("{} {}", part.part.label(), signed_bytes(part.bytes));
         let kind = steady.total_kind.name().to_uppercase();
         let parts: Vec<String> = steady.parts.iter().map(part).collect();
         lines.push(("memory", format!("{} {kind}: {}", bytes(steady.total_bytes), parts.join(", "))));
     }
     if memory.verdict.kind != VerdictKind::TooFewSamples {
-        lines.push(("kv cache", memory.verdict.sentence.clone()));
+        lines.push(("KV cache", memory.verdict.sentence.clone()));
     }
     lines
 }
 
 fn signed_bytes(value: i64) -> String {
-    format!("{}{}", if value < 0 { "-" } else { "" }, bytes(value.unsigned_abs()))
+    format!("{}{}", if value < 0 { "−" } else { "" }, bytes(value.unsigned_abs()))
 }
 
 fn seen_line(run: &RunSummary) -> String {

@@ -158,6 +158,6 @@ impl CommandEnd {
 
 /// Growth with its sign.
 pub fn growth_text(bytes_per_s: f64) -> String {
-    let sign = if bytes_per_s < 0.0 { "-" } else { "+" };
+    let sign = if bytes_per_s < 0.0 { "−" } else { "+" };
     format!("{sign}{}/s", bytes(bytes_per_s.abs() as u64))
 }

@@ -63,7 +63,7 @@ pub enum HttpError {
     },
 
     /// Nothing came for too long.
-    #[error("asking {asked} found silence for {waited_s} s after {received_bytes} bytes of an answer")]
+    #[error("asking {asked}: no data from the server for {waited_s} s, after {received_bytes} bytes of the answer")]
     Silent {
         /// What was asked.
         asked: String,

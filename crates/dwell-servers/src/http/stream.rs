@@ -128,7 +128,7 @@ impl<D: Decoder> Stream<D> {
 
     /// The JSON of an item.
     pub(crate) fn json<T: DeserializeOwned>(&self, number: u64, text: &str) -> Result<T, HttpError> {
-        serde_json::from_str(text).map_err(|error| self.malformed(number, &format!("no such JSON ({error})"), text))
+        serde_json::from_str(text).map_err(|error| self.malformed(number, &format!("invalid JSON ({error})"), text))
     }
 
     /// An error about what an item holds.

@@ -110,10 +110,13 @@ pub enum StreamError {
 impl Hint for StreamError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::TooLarge { needed_bytes, limit_bytes, .. } => {
-                let more_mib = (needed_bytes - limit_bytes.min(needed_bytes)).div_ceil(1 << 20);
+            Self::TooLarge { needed_bytes, .. } => {
+                let needed_mib = needed_bytes.div_ceil(1 << 20);
                 vec![
-                    format!("give the stream at least {more_mib} MiB more memory"),
+                    format!(
+                        "raise the memory limit to at least {needed_mib} MiB: --max-memory {needed_mib}MiB, or \
+                         max_memory_gb in Python"
+                    ),
                     "capture a slice of the tensor, or drop what does not fit with the policy `drop`".to_owned(),
                 ]
             }
