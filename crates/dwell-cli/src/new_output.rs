@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dwell_files::write_bytes_atomically;
+use dwell_report::DrawnFigure;
 use serde::Serialize;
 
 use crate::messages::{Failure, hinted};
 
-/// Folder of plots in an output folder.
-const PLOTS_DIR: &str = "figures";
+/// Folder of figures in an output folder.
+const FIGURES_DIR: &str = "figures";
 
 /// Refuses to replace a file, unless it may be.
 pub(crate) fn check_file(path: &Path, force: bool) -> Result<(), Failure> {
@@ -62,11 +63,18 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Adds plots by name and SVG.
-    pub(crate) fn add_plots(&mut self, plots: impl IntoIterator<Item = (impl AsRef<Path>, String)>) {
-        for (name, svg) in plots {
-            self.add(Path::new(PLOTS_DIR).join(name), svg);
+    /// Adds figures with their numbers, in a folder of their own.
+    pub(crate) fn add_figures(&mut self, figures: &[DrawnFigure]) {
+        for figure in figures {
+            let file = Path::new(FIGURES_DIR).join(figure.name());
+            self.add(file.with_extension("svg"), figure.svg());
+            self.add(file.with_extension("csv"), figure.csv());
         }
+    }
+
+    /// All files, in the order in which they were added.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|(path, _)| path.as_path())
     }
 
     /// How many files there are.
