@@ -63,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::View(args) => commands::view::run(&args),
+        Command::Figure(args) => commands::figure::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Recover(args) => commands::recover::run(&args),

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dwell_files::write_bytes_atomically;
+use dwell_report::DrawnFigure;
 use serde::Serialize;
 
 use crate::messages::{Failure, hinted};
 use crate::shell::shell_word;
 
-/// Folder of plots in an output folder.
-const PLOTS_DIR: &str = "figures";
-/// Names of the plots that dwell wrote there. The folder may hold plots of others too, which are never removed.
-const PLOTS_LIST: &str = ".written_by_dwell";
+/// Folder of figures in an output folder.
+const FIGURES_DIR: &str = "figures";
+/// Names of the files that dwell wrote there. The folder may hold files of others too, which are never removed.
+const FIGURES_LIST: &str = ".written_by_dwell";
 
 /// Refuses to replace a file, unless it may be.
 pub(crate) fn check_file(path: &Path, force: bool) -> Result<(), Failure> {
@@ -62,14 +63,14 @@ fn refused(path: &Path) -> Failure {
 pub(crate) struct OutputFolder {
     folder: PathBuf,
     files: Vec<(PathBuf, Vec<u8>)>,
-    /// Names of the plots among them; none for a command that draws none.
-    plots: Option<BTreeSet<String>>,
+    /// Names of the figures among them; none for a command that draws none.
+    figures: Option<BTreeSet<String>>,
 }
 
 impl OutputFolder {
     /// Nothing yet, for a folder that need not exist.
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), files: Vec::new(), plots: None }
+        Self { folder: folder.to_owned(), files: Vec::new(), figures: None }
     }
 
     /// Adds a file by its name in the folder.
@@ -84,14 +85,27 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Adds plots by name and SVG, all that there are to be.
-    pub(crate) fn add_plots(&mut self, plots: impl IntoIterator<Item = (impl AsRef<Path>, String)>) {
+    /// Adds figures with their numbers, all that there are to be, in a folder of their own.
+    pub(crate) fn add_figures(&mut self, figures: &[DrawnFigure]) {
+        let files = |figure: &DrawnFigure| {
+            let name = |ending| Path::new(figure.name()).with_extension(ending);
+            [(name("svg"), figure.svg()), (name("csv"), figure.csv())]
+        };
+        self.add_figure_files(figures.iter().flat_map(files));
+    }
+
+    fn add_figure_files(&mut self, files: impl IntoIterator<Item = (PathBuf, String)>) {
         let mut names = BTreeSet::new();
-        for (name, svg) in plots {
-            names.insert(name.as_ref().display().to_string());
-            self.add(Path::new(PLOTS_DIR).join(name), svg);
+        for (name, content) in files {
+            self.add(Path::new(FIGURES_DIR).join(&name), content);
+            names.insert(name.display().to_string());
         }
-        self.plots = Some(names);
+        self.figures = Some(names);
+    }
+
+    /// All files, in the order in which they were added.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|(path, _)| path.as_path())
     }
 
     /// How many files there are.
@@ -108,24 +122,24 @@ impl OutputFolder {
                 .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {folder:?}")))?;
             write_bytes_atomically(path, content).map_err(hinted)?;
         }
-        self.plots.as_ref().map_or(Ok(()), |plots| self.remove_other_plots(plots))
+        self.figures.as_ref().map_or(Ok(()), |figures| self.remove_other_figures(figures))
     }
 
-    /// Removes plots of an earlier output that this one does not have, and writes down which it has.
-    fn remove_other_plots(&self, plots: &BTreeSet<String>) -> anyhow::Result<()> {
-        let folder = self.folder.join(PLOTS_DIR);
-        let list = folder.join(PLOTS_LIST);
+    /// Removes figures of an earlier output that this one does not have, and writes down which it has.
+    fn remove_other_figures(&self, figures: &BTreeSet<String>) -> anyhow::Result<()> {
+        let folder = self.folder.join(FIGURES_DIR);
+        let list = folder.join(FIGURES_LIST);
         let earlier = fs::read_to_string(&list).unwrap_or_default();
         // A list may come from anywhere: it names files of this folder, or nothing.
         let is_in_folder = |name: &&str| !name.contains('/') && *name != "..";
-        for name in earlier.lines().filter(is_in_folder).filter(|name| !plots.contains(*name)) {
+        for name in earlier.lines().filter(is_in_folder).filter(|name| !figures.contains(*name)) {
             // One that is gone already is as it should be.
             let _ = fs::remove_file(folder.join(name));
         }
         if !folder.is_dir() {
             return Ok(());
         }
-        let names: String = plots.iter().map(|name| format!("{name}\n")).collect();
+        let names: String = figures.iter().map(|name| format!("{name}\n")).collect();
         write_bytes_atomically(&list, names.as_bytes()).map_err(hinted)
     }
 }
@@ -159,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn plots_that_an_earlier_output_had_and_this_one_has_not_are_removed() {
+    fn figures_that_an_earlier_output_had_and_this_one_has_not_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let write = |names: &[&str]| {
             let mut files = OutputFolder::new(place.path());
-            files.add_plots(names.iter().map(|name| (*name, "<svg/>".to_owned())));
+            files.add_figure_files(names.iter().map(|name| (PathBuf::from(name), "<svg/>".to_owned())));
             files.write(true).unwrap();
         };
         write(&["a.svg", "b.svg"]);

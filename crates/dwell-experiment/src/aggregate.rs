@@ -26,8 +26,9 @@ pub(crate) fn write_summary(setup: &Setup, dir: &ExperimentDir) -> Result<Aggreg
         let folder = dir.path().join("figures");
         fs::create_dir_all(&folder)
             .map_err(|error| StoreError::from_io("making the folder of plots", &folder, error))?;
-        for (name, svg) in experiment_figures(&aggregate).map_err(summary_failed)? {
-            write_bytes_atomically(&folder.join(name), svg.as_bytes())?;
+        for figure in experiment_figures(&aggregate).map_err(summary_failed)? {
+            write_bytes_atomically(&folder.join(figure.name()).with_extension("svg"), figure.svg().as_bytes())?;
+            write_bytes_atomically(&folder.join(figure.name()).with_extension("csv"), figure.csv().as_bytes())?;
         }
     }
     Ok(aggregate)

@@ -227,18 +227,25 @@ fn has_lower_bound(line: &MetricsLine, column: &str) -> bool {
 
 /// The column with the lower bound of a quantile, which is all that is known where runs ended before it was reached.
 pub(crate) fn lower_bound_of(column: &str) -> Option<&'static str> {
-    const BOUNDS: [(&str, &str); 8] = [
-        ("retention_p50_s", "retention_p50_low_s"),
-        ("retention_p99_s", "retention_p99_low_s"),
-        ("retention_p50_steps", "retention_p50_low_steps"),
-        ("retention_p99_steps", "retention_p99_low_steps"),
-        ("residency_p50_s", "residency_p50_low_s"),
-        ("residency_p99_s", "residency_p99_low_s"),
-        ("needed_p50_s", "needed_p50_low_s"),
-        ("needed_p99_s", "needed_p99_low_s"),
-    ];
     BOUNDS.iter().find(|(of, _)| *of == column).map(|(_, bound)| *bound)
 }
+
+/// The column of the quantile that a lower bound is of.
+pub(crate) fn bounded_by(bound: &str) -> Option<&'static str> {
+    BOUNDS.iter().find(|(_, of)| *of == bound).map(|(column, _)| *column)
+}
+
+/// Columns of quantiles, with those of their lower bounds.
+const BOUNDS: [(&str, &str); 8] = [
+    ("retention_p50_s", "retention_p50_low_s"),
+    ("retention_p99_s", "retention_p99_low_s"),
+    ("retention_p50_steps", "retention_p50_low_steps"),
+    ("retention_p99_steps", "retention_p99_low_steps"),
+    ("residency_p50_s", "residency_p50_low_s"),
+    ("residency_p99_s", "residency_p99_low_s"),
+    ("needed_p50_s", "needed_p50_low_s"),
+    ("needed_p99_s", "needed_p99_low_s"),
+];
 
 /// A figure of a run as a whole.
 #[derive(Clone, Copy, Debug)]

@@ -73,12 +73,43 @@ pub enum ReportError {
         run: PathBuf,
     },
 
+    /// The runs have no numbers for a figure.
+    #[error("drawing the figure {figure} found no {needs} in {place}")]
+    NothingToDraw {
+        /// Name of the figure.
+        figure: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// Which runs they are.
+        place: String,
+    },
+
+    /// There is no figure of this name.
+    #[error("drawing a figure found the name {name:?}, and that of a figure was needed")]
+    UnknownFigure {
+        /// The name.
+        name: String,
+        /// A figure with a similar name.
+        nearest: Option<String>,
+    },
+
+    /// An experiment has no plot of this metric.
+    #[error("drawing one metric of an experiment found the name {metric:?}, and one of these was needed: {known}")]
+    UnknownPlot {
+        /// The name.
+        metric: String,
+        /// A metric with a similar name.
+        nearest: Option<String>,
+        /// All metrics that it has, in words.
+        known: String,
+    },
+
     /// Drawing failed.
-    #[error("drawing the plot {figure} failed: {reason}")]
+    #[error("drawing the figure {figure} failed: {reason}")]
     Drawing {
         /// Name of the figure.
         figure: String,
-        /// What the drawing library said.
+        /// Why.
         reason: String,
     },
 
@@ -180,6 +211,14 @@ impl Hint for ReportError {
             Self::NothingToCompare { .. } => {
                 vec!["name the runs to include excluded ones: dwell compare RUN RUN".to_owned()]
             }
+            Self::NothingToDraw { .. } => vec![
+                "see what the runs hold with `dwell report`; accesses are recorded by `dwell run` and `dwell trace`, memory by the collector `process`".to_owned(),
+            ],
+            Self::UnknownFigure { nearest, .. } => {
+                let meant = nearest.iter().map(|name| format!("did you mean `{name}`?"));
+                meant.chain(["list all figures with `dwell figure --list`".to_owned()]).collect()
+            }
+            Self::UnknownPlot { nearest, .. } => nearest.iter().map(|name| format!("did you mean `{name}`?")).collect(),
             Self::NoLicence => vec![
                 "name one with `--licence CC-BY-4.0`".to_owned(),
                 "or set `experiment.licence` in the experiment's file, which its runs then carry".to_owned(),

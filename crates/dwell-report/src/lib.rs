@@ -1,7 +1,7 @@
 //! From a tree of runs to what is published: aggregates, figures, datasets.
 //!
 //! [`RunResults`] is what is read of a run: metadata and figures. [`aggregate`] leaves out the runs that do not count,
-//! groups the others and summarises their figures; [`experiment_figures`] draws them; [`export`] makes a folder that is
+//! groups the others and summarises their figures; [`ALL_FIGURES`] lists what can be drawn of them; [`export`] makes a folder that is
 //! ready to be published. [`compare`] puts the memory and speed of runs side by side.
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,10 @@ pub use dictionary::{DictionaryEntry, data_dictionary};
 pub use error::ReportError;
 pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, dataset_staging, export, spdx_licence};
-pub use figures::{RUN_FIGURE_VIEWS, RUN_VIEWS, comparison_figures, experiment_figures, retention_histogram_svg};
+pub use figures::{
+    ALL_FIGURES, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSize, FigureSource, RUN_FIGURE_VIEWS,
+    RUN_VIEWS, comparison_figures, experiment_figures, figure_named,
+};
 pub use group::GroupKey;
 pub use missing_runs::missing_runs;
 pub use page::{Page, RunPage, Viewer, report_html};

@@ -7,6 +7,7 @@ mod doctor;
 mod documentation;
 mod experiment;
 mod export;
+mod figure;
 mod generation;
 mod import;
 mod list;
@@ -31,6 +32,7 @@ pub(crate) use compare::CompareArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportFormat};
+pub(crate) use figure::FigureArgs;
 pub(crate) use generation::GenerationArgs;
 pub(crate) use import::ImportCommand;
 pub(crate) use list::{LsArgs, ShowArgs};
@@ -74,6 +76,9 @@ Examples:
 
   # Where the memory of any server goes, with all its processes, into a table
   dwell watch --name llama-server -o samples.csv
+
+  # A figure for a paper, as wide as a column, with its numbers as CSV
+  dwell figure survival results/smollm2-135m-instruct.q4_1/<run> --format pdf
 
   # What every layer computes while the model answers, in a file for pyarrow, polars, DuckDB and PyTorch
   dwell capture --prompt \"Once upon a time\" -o gen.tensors
@@ -140,6 +145,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Look at a results directory in the browser, also while runs are recorded.
     View(ViewArgs),
+    /// Draw a figure for a paper: SVG, PDF or PNG at the width of a column or a page, with its numbers as CSV.
+    Figure(FigureArgs),
     /// Export runs as a dataset for Hugging Face or Zenodo, or one run as a Perfetto trace.
     Export(ExportArgs),
     /// Check the files of a run, or of all runs in a folder, against their manifests.

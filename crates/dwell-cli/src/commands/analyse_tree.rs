@@ -113,7 +113,7 @@ fn write_files(aggregate: &Aggregate, output: &Path, force: bool) -> anyhow::Res
     let mut files = OutputFolder::new(output);
     files.add("summary.csv", aggregate.summary_csv());
     files.add_json("summary.json", aggregate)?;
-    files.add_plots(experiment_figures(aggregate).map_err(hinted)?);
+    files.add_figures(&experiment_figures(aggregate).map_err(hinted)?);
     files.write(force)
 }
 

@@ -87,6 +87,6 @@ fn write_files(comparison: &Comparison, output: &Path, force: bool) -> anyhow::R
     files.add("compare.csv", comparison.compare_csv());
     files.add("context.csv", comparison.context_csv());
     files.add_json("compare.json", comparison)?;
-    files.add_plots(comparison_figures(comparison).map_err(hinted)?);
+    files.add_figures(&comparison_figures(comparison).map_err(hinted)?);
     files.write(force)
 }

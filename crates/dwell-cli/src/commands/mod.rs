@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod export;
+pub(crate) mod figure;
 pub(crate) mod guard;
 pub(crate) mod import;
 pub(crate) mod ls;

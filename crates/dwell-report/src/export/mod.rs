@@ -188,8 +188,9 @@ impl<'a> Dataset<'a> {
         folder.write_json("data_dictionary.json", &dictionary)?;
         folder.write("manifest.csv", manifest::manifest_csv(&self.runs)?.as_bytes())?;
         folder.write("summary.csv", self.aggregate.summary_csv().as_bytes())?;
-        for (name, svg) in experiment_figures(&self.aggregate)? {
-            folder.write(&format!("figures/{name}"), svg.as_bytes())?;
+        for figure in experiment_figures(&self.aggregate)? {
+            folder.write(&format!("figures/{}.svg", figure.name()), figure.svg().as_bytes())?;
+            folder.write(&format!("figures/{}.csv", figure.name()), figure.csv().as_bytes())?;
         }
         self.exporter.files(self).iter().try_for_each(|(name, content)| folder.write(name, content.as_bytes()))
     }

@@ -1,118 +1,111 @@
-//! The figures of a comparison.
+//! `compare`: the parts of memory of configurations, one below the other.
 
-use dwell_analysis::statistics::Summary;
+use super::chart::axis::{Axis, Quantity};
+use super::chart::legend::{Entry, Sample, legend};
+use super::chart::mark::{Marker, interval};
+use super::chart::palette::{INK, MINUS, part_colour, region_colour};
+use super::chart::plot::drawable;
+use super::chart::rows::Rows;
+use super::drawn::Drawing;
+use super::kind::{Draw, FigureKind};
+use super::scene::{Colour, Scene};
+use super::size::FigureSize;
+use super::table::Table;
+use crate::compare::{CompareGroup, Comparison};
 
-use super::axis::Unit;
-use super::canvas::DrawingError;
-use super::compare_lines::{LineChart, LineSeries, Look, colour_number};
-use super::dots::{Block, DotChart, Mark, Row};
-use crate::ReportError;
-use crate::compare::{CompareGroup, Comparison, Spread};
-use crate::compare_context::ContextLine;
-use crate::compare_curve::memory_over_tokens;
+pub(super) const COMPARE: FigureKind = FigureKind {
+    name: "compare",
+    shows: "Steady memory of configurations, stacked by part: weights, KV cache, compute buffers and the rest.",
+    needs: "steady memory",
+    draw: Draw::Runs(|comparison, size| Ok(draw(comparison, size))),
+};
 
-/// File names and contents of the figures. A figure that no run has numbers for is left out.
-pub fn comparison_figures(comparison: &Comparison) -> Result<Vec<(String, String)>, ReportError> {
-    let drawn = [
-        ("memory_over_tokens.svg", over_tokens(comparison)?.map(|chart| chart.svg())),
-        ("memory_over_context.svg", over_context(comparison).map(|chart| chart.svg())),
-        ("decode_speed.svg", speed(comparison, "decode_tokens_per_s", "Decode speed").map(|chart| chart.svg())),
-        ("prompt_speed.svg", speed(comparison, "prompt_tokens_per_s", "Prompt speed").map(|chart| chart.svg())),
-    ];
-    let svg = |(name, drawn): (&str, Result<String, DrawingError>)| {
-        let failed = |error: DrawingError| ReportError::Drawing { figure: name.to_owned(), reason: error.to_string() };
-        Ok((name.to_owned(), drawn.map_err(failed)?))
-    };
-    drawn.into_iter().filter_map(|(name, drawn)| Some((name, drawn?))).map(svg).collect()
+const ROW_MM: f64 = 5.5;
+const AROUND_MM: f64 = 18.0;
+/// The figures of parts, with their titles.
+const PARTS: [(&str, &str); 4] = [
+    ("steady_weights_bytes", "weights"),
+    ("steady_kv_cache_bytes", "KV cache"),
+    ("steady_compute_bytes", "compute"),
+    ("steady_unaccounted_bytes", "unaccounted"),
+];
+/// What parts were given more than there is of them; below 0.
+const NOT_RESIDENT: &str = "steady_not_resident_bytes";
+const TOTAL: &str = "steady_bytes";
+
+fn colour_of(place: usize) -> Colour {
+    match PARTS[place].0 {
+        "steady_weights_bytes" => region_colour("weight"),
+        "steady_kv_cache_bytes" => region_colour("kv_cache"),
+        "steady_compute_bytes" => region_colour("activation"),
+        _ => part_colour(1),
+    }
 }
 
-/// One line per configuration: that of its first run.
-fn over_tokens(comparison: &Comparison) -> Result<Option<LineChart>, ReportError> {
-    let mut series = Vec::new();
-    for (number, group) in comparison.groups.iter().enumerate() {
-        let Some(run) = group.paths.first() else { continue };
-        let points: Vec<(f64, f64)> =
-            memory_over_tokens(run)?.into_iter().map(|(tokens, bytes)| (tokens as f64, bytes as f64)).collect();
-        if points.len() > 1 {
-            let name = Some(comparison.label_of(group));
-            series.push(LineSeries { name, colour: colour_number(number), look: Look::Line, points });
+fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
+    let groups: Vec<&CompareGroup> =
+        comparison.groups.iter().filter(|group| group.figures.contains_key(TOTAL)).collect();
+    let median = |group: &CompareGroup, figure: &str| group.figures.get(figure).map(|spread| spread.median);
+    let sum = |group: &CompareGroup| PARTS.iter().filter_map(|(figure, _)| median(group, figure)).sum::<f64>();
+    let total = |group: &CompareGroup| group.figures.get(TOTAL).map_or(0.0, |spread| spread.max);
+    let most = groups.iter().map(|group| sum(group).max(total(group))).reduce(f64::max)?;
+    let least = groups.iter().filter_map(|group| median(group, NOT_RESIDENT)).fold(0.0, f64::min);
+    let height_mm = AROUND_MM + ROW_MM * groups.len() as f64;
+    let mut scene = size.scene(height_mm, height_mm);
+    let sheet = drawable(&scene);
+    let area = legend(&mut scene, sheet, &entries(&groups));
+    let x = Axis::between("Steady memory", Quantity::Bytes, least * 1.03, most * 1.03, area.width() / 4.0);
+    let names: Vec<String> = groups.iter().map(|group| comparison.label_of(group)).collect();
+    let rows = Rows::open(&mut scene, area, &x, &names, 0.0);
+    let mut table = Table::new(&["configuration", "part", "n", "median_bytes", "min_bytes", "max_bytes"]);
+    for (place, group) in groups.iter().enumerate() {
+        draw_group(&mut scene, &rows, place, group);
+        for figure in PARTS.iter().map(|(figure, _)| *figure).chain([NOT_RESIDENT, TOTAL]) {
+            if let Some(spread) = group.figures.get(figure) {
+                let name = names[place].as_str();
+                let n = spread.n as u64;
+                table.row([
+                    name.into(),
+                    figure.trim_start_matches("steady_").trim_end_matches("bytes").trim_end_matches('_').into(),
+                    n.into(),
+                    spread.median.into(),
+                    spread.min.into(),
+                    spread.max.into(),
+                ]);
+            }
         }
     }
-    let caption = "Memory of the engine's processes when each token came: PSS, else RSS, with memory on GPUs; between \
-                   the two samples around it. Of repetitions, the first run.";
-    Ok((!series.is_empty()).then(|| LineChart {
-        title: "Memory while tokens are generated",
-        x_label: "tokens generated",
-        series,
-        caption: caption.to_owned(),
-    }))
+    Some(Drawing { scene, table })
 }
 
-fn over_context(comparison: &Comparison) -> Option<LineChart> {
-    let lines = comparison.context_lines.iter().enumerate();
-    let series: Vec<LineSeries> = lines.flat_map(|(number, line)| series_of(line, number)).collect();
-    let caption = "Dots: steady memory without a file behind it (else PSS or RSS), without reported compute buffers. \
-                   Lines: robust regression; thin lines: the KV cache by theory, from the same base.";
-    (!series.is_empty()).then(|| LineChart {
-        title: "Memory over context length",
-        x_label: "positions in the KV cache",
-        series,
-        caption: caption.to_owned(),
-    })
-}
-
-/// Dots of the runs, the line through them, and the line that theory gives.
-fn series_of(line: &ContextLine, number: usize) -> Vec<LineSeries> {
-    let colour = colour_number(number);
-    let longest = line.points.last().map_or(0.0, |&(length, _)| length as f64);
-    let straight = |slope: f64| vec![(0.0, line.base_bytes), (longest, line.base_bytes + slope * longest)];
-    let kv_type = line.kv_type.as_deref().unwrap_or("KV type not known");
-    let name = format!(
-        "{} · {} · {kv_type}: {} per position",
-        line.engine,
-        line.model_id,
-        Unit::Bytes.text(line.bytes_per_token.max(0.0))
-    );
-    let dots = line.points.iter().map(|&(length, bytes)| (length as f64, bytes)).collect();
-    let mut series = vec![
-        LineSeries { name: Some(name), colour, look: Look::Line, points: straight(line.bytes_per_token) },
-        LineSeries { name: None, colour, look: Look::Dots, points: dots },
-    ];
-    if let Some(theory) = line.theory_bytes_per_token {
-        let name = Some(format!("theory: {} per position", Unit::Bytes.text(theory)));
-        series.push(LineSeries { name, colour, look: Look::Theory, points: straight(theory) });
+fn entries(groups: &[&CompareGroup]) -> Vec<Entry> {
+    let has = |figure: &str| groups.iter().any(|group| group.figures.contains_key(figure));
+    let parts = PARTS.iter().enumerate().filter(|(_, (figure, _))| has(figure));
+    let mut entries: Vec<Entry> =
+        parts.map(|(place, (_, title))| Entry::new(*title, Sample::Area(colour_of(place)))).collect();
+    if has(NOT_RESIDENT) {
+        entries.push(Entry::new("not resident", Sample::Area(MINUS)));
     }
-    series
+    entries.push(Entry::new("total, median and range", Sample::Mark(Marker::Diamond, INK)));
+    entries
 }
 
-fn speed(comparison: &Comparison, figure: &str, title: &str) -> Option<DotChart> {
-    let block = |(number, group): (usize, &CompareGroup)| {
-        let spread = group.figures.get(figure)?;
-        let marks = vec![Mark { summary: summary(spread), is_ring: false }];
-        let row = Row { label: String::new(), colour: colour_number(number), marks };
-        Some(Block { heading: format!("{} (n = {})", comparison.label_of(group), spread.n), rows: vec![row] })
-    };
-    let blocks: Vec<Block> = comparison.groups.iter().enumerate().filter_map(block).collect();
-    (!blocks.is_empty()).then(|| DotChart {
-        title: title.to_owned(),
-        axis_label: "tokens per second",
-        unit: Unit::TokensPerSecond,
-        legend: vec!["median, with the smallest and largest"],
-        blocks,
-        caption: "While being recorded. Tokens of prompts that were found in a cache are not counted.".to_owned(),
-    })
-}
-
-/// A spread where a chart wants an interval: from the smallest to the largest.
-fn summary(spread: &Spread) -> Summary {
-    let is_several = spread.n > 1;
-    Summary {
-        n: spread.n as u64,
-        mean: spread.median,
-        standard_deviation: None,
-        ci95_low: is_several.then_some(spread.min),
-        ci95_high: is_several.then_some(spread.max),
-        min: spread.min,
-        max: spread.max,
+fn draw_group(scene: &mut Scene, rows: &Rows, place: usize, group: &CompareGroup) {
+    let mut at = 0.0;
+    for (part, (figure, _)) in PARTS.iter().enumerate() {
+        if let Some(spread) = group.figures.get(figure) {
+            scene.rect(rows.bar(place, at, at + spread.median), colour_of(part));
+            at += spread.median;
+        }
+    }
+    if let Some(spread) = group.figures.get(NOT_RESIDENT) {
+        scene.rect(rows.bar(place, spread.median, 0.0), MINUS);
+    }
+    if let Some(total) = group.figures.get(TOTAL) {
+        let at = |bytes: f64| (rows.plot.x(bytes), rows.middle(place));
+        if total.n > 1 {
+            interval(scene, at(total.min), at(total.max), INK);
+        }
+        Marker::Diamond.draw_hollow(scene, at(total.median), 2.0, INK);
     }
 }

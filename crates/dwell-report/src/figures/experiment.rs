@@ -1,129 +1,229 @@
-//! The figures of an aggregate.
+//! `experiment`: small plots of what was measured over what was varied.
 
-use dwell_analysis::statistics::Summary;
+use super::chart::axis::{Axis, LABEL_PT, Quantity, Scale, TITLE_PT, Tick};
+use super::chart::legend::{Entry, Sample, legend};
+use super::chart::mark::{arrow, interval};
+use super::chart::palette::{INK, series};
+use super::chart::plot::{Plot, cells, drawable, fitted, opened};
+use super::drawn::Drawing;
+use super::kind::{Draw, FigureKind, nearest};
+use super::scene::{Align, Rect, Scene, Stroke};
+use super::size::FigureSize;
+use super::table::Table;
+use crate::page::{ExperimentLine, ExperimentPlot, ExperimentPoint, experiment_plots};
+use crate::{Aggregate, ReportError};
 
-use super::axis::Unit;
-use super::canvas::colour_of;
-use super::dots::{Block, DotChart, Mark, Row};
-use crate::ReportError;
-use crate::aggregate::{Aggregate, Group};
+pub(super) const EXPERIMENT: FigureKind = FigureKind {
+    name: "experiment",
+    shows: "Means with 95 % intervals over what was varied: a small plot per metric that varies, or one with `--metric`; a bound is an arrow.",
+    needs: "numbers that vary",
+    draw: Draw::Experiment(draw),
+};
 
-/// What a figure shows.
-struct Plan {
-    file_name: &'static str,
-    title: &'static str,
-    axis_label: &'static str,
-    unit: Unit,
-    rows: Rows,
-    /// Metric and its name in the legend: a dot, then a ring.
-    marks: &'static [(&'static str, &'static str)],
+const COLUMNS_OF_PAGE: usize = 4;
+const COLUMNS_OF_COLUMN: usize = 2;
+const ROW_MM: f64 = 36.0;
+const LEGEND_MM: f64 = 6.0;
+const GAP_PT: f64 = 7.0;
+/// Room for the title of a small plot.
+const HEADING_PT: f64 = 19.0;
+const RADIUS_PT: f64 = 1.8;
+/// Lines of several series at the same place are moved apart by so much, so that their intervals can be told apart.
+const DODGE_PT: f64 = 2.2;
+/// Times that the greatest x may be of the least before the axis becomes logarithmic: context lengths double.
+const LINEAR_RATIO: f64 = 8.0;
+/// Means that differ by less say nothing over what was varied.
+const LEAST_CHANGE: f64 = 1e-3;
+
+fn draw(aggregate: &Aggregate, metric: Option<&str>, size: FigureSize) -> Result<Option<Drawing>, ReportError> {
+    let plots = experiment_plots(aggregate);
+    let plots = match metric {
+        Some(metric) => vec![chosen(&plots, metric)?],
+        None => varying(&plots),
+    };
+    Ok(draw_plots(&plots, size, metric.is_some()))
 }
 
-/// What the rows of a group are.
-#[derive(Clone, Copy)]
-enum Rows {
-    /// Every region type.
-    RegionTypes,
-    /// One region type.
-    RegionType(&'static str),
-    /// The runs as a whole.
-    Runs,
+fn chosen<'a>(plots: &'a [ExperimentPlot], metric: &str) -> Result<&'a ExperimentPlot, ReportError> {
+    let names = || plots.iter().map(|plot| plot.metric.as_str());
+    plots.iter().find(|plot| plot.metric == metric).ok_or_else(|| ReportError::UnknownPlot {
+        metric: metric.to_owned(),
+        nearest: nearest(metric, names()).map(str::to_owned),
+        known: names().collect::<Vec<_>>().join(", "),
+    })
 }
 
-const PLANS: [Plan; 5] = [
-    Plan {
-        file_name: "retention.svg",
-        title: "Retention: how long bytes had to be kept, at least",
-        axis_label: "seconds, logarithmic",
-        unit: Unit::Seconds,
-        rows: Rows::RegionTypes,
-        // The lower bounds: where lives went on when runs ended, there is no other figure, and elsewhere they are the figure.
-        marks: &[("retention_p50_low_s", "p50"), ("retention_p99_low_s", "p99")],
-    },
-    Plan {
-        file_name: "write_once.svg",
-        title: "Share of stored bytes that were stored exactly once",
-        axis_label: "share of stored bytes",
-        unit: Unit::Share,
-        rows: Rows::RegionTypes,
-        marks: &[("write_once_ratio_mean", "write-once ratio")],
-    },
-    Plan {
-        file_name: "working_set.svg",
-        title: "Working set: distinct bytes touched",
-        axis_label: "bytes, logarithmic",
-        unit: Unit::Bytes,
-        rows: Rows::RegionTypes,
-        marks: &[("distinct_bytes", "whole run"), ("step_working_set_median_bytes", "median step")],
-    },
-    Plan {
-        file_name: "kv_cache.svg",
-        title: "KV cache: bytes held and bytes read",
-        axis_label: "bytes, logarithmic",
-        unit: Unit::Bytes,
-        rows: Rows::RegionType("kv_cache"),
-        marks: &[("distinct_bytes", "held"), ("bytes_read", "read")],
-    },
-    Plan {
-        file_name: "decode_speed.svg",
-        title: "Decode speed while being recorded",
-        axis_label: "tokens per second",
-        unit: Unit::TokensPerSecond,
-        rows: Rows::Runs,
-        marks: &[("decode_tokens_per_s", "decode steps")],
-    },
-];
-
-/// File names and contents of the figures of an aggregate. A figure that no run has numbers for is left out.
-pub fn experiment_figures(aggregate: &Aggregate) -> Result<Vec<(String, String)>, ReportError> {
-    let charts = PLANS.iter().filter_map(|plan| Some((plan.file_name, plan.chart(aggregate)?)));
-    charts
-        .map(|(name, chart)| {
-            let drawing = |error: super::canvas::DrawingError| ReportError::Drawing {
-                figure: name.to_owned(),
-                reason: error.to_string(),
-            };
-            Ok((name.to_owned(), chart.svg().map_err(drawing)?))
-        })
-        .collect()
+/// Plots in which anything changes; all if nothing was varied.
+fn varying(plots: &[ExperimentPlot]) -> Vec<&ExperimentPlot> {
+    let changes = |plot: &&ExperimentPlot| {
+        let means = || plot.lines.iter().flat_map(|line| &line.points).map(|point| point.mean);
+        let (least, most) = (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
+        most - least > LEAST_CHANGE * most.abs().max(least.abs())
+    };
+    let changing: Vec<&ExperimentPlot> = plots.iter().filter(changes).collect();
+    if changing.is_empty() { plots.iter().collect() } else { changing }
 }
 
-impl Plan {
-    fn chart(&self, aggregate: &Aggregate) -> Option<DotChart> {
-        let blocks: Vec<Block> = aggregate.groups.iter().filter_map(|group| self.block(group, aggregate)).collect();
-        let names: Vec<&str> = aggregate.experiments.iter().map(String::as_str).collect();
-        let title =
-            if names.is_empty() { self.title.to_owned() } else { format!("{}: {}", names.join(", "), self.title) };
-        (!blocks.is_empty()).then(|| DotChart {
-            title,
-            axis_label: self.axis_label,
-            unit: self.unit,
-            legend: self.marks.iter().map(|(_, name)| *name).collect(),
-            blocks,
-            caption: aggregate.caption(),
-        })
+fn draw_plots(plots: &[&ExperimentPlot], size: FigureSize, is_single: bool) -> Option<Drawing> {
+    let first = plots.first()?;
+    let columns = match (is_single, size.is_wide()) {
+        (true, _) => 1,
+        (false, true) => COLUMNS_OF_PAGE,
+        (false, false) => COLUMNS_OF_COLUMN,
+    };
+    let rows_mm = ROW_MM * plots.len().div_ceil(columns) as f64;
+    let mut scene = if is_single { size.scene(60.0, 70.0) } else { size.scene(rows_mm + LEGEND_MM, rows_mm + LEGEND_MM) };
+    let sheet = drawable(&scene);
+    let area = legend(&mut scene, sheet, &entries(first));
+    for (plot, cell) in plots.iter().zip(cells(area, plots.len(), columns, GAP_PT)) {
+        draw_plot(&mut scene, plot, cell, is_single);
     }
+    Some(Drawing { scene, table: table(plots) })
+}
 
-    fn block(&self, group: &Group, aggregate: &Aggregate) -> Option<Block> {
-        let regions = || group.regions.iter().map(|region| (region.region_type.as_str(), &region.figures));
-        let rows: Vec<Row> = match self.rows {
-            Rows::Runs => [("", &group.figures)].into_iter().filter_map(|row| self.row(row)).collect(),
-            Rows::RegionTypes => regions().filter_map(|row| self.row(row)).collect(),
-            Rows::RegionType(wanted) => {
-                regions().filter(|(name, _)| *name == wanted).filter_map(|row| self.row(row)).collect()
+/// All plots have the same lines.
+fn entries(plot: &ExperimentPlot) -> Vec<Entry> {
+    if plot.lines.len() < 2 {
+        return Vec::new();
+    }
+    let entry = |(place, line): (usize, &ExperimentLine)| {
+        let (stroke, marker) = series(place);
+        Entry::new(line.title.clone(), Sample::MarkedLine(stroke, marker))
+    };
+    plot.lines.iter().enumerate().map(entry).collect()
+}
+
+fn quantity(unit: &str) -> Quantity {
+    match unit {
+        "bytes" => Quantity::Bytes,
+        "s" => Quantity::Seconds,
+        _ => Quantity::Number,
+    }
+}
+
+/// Values of the horizontal axis: numbers ascend, names stay in the order in which they come.
+fn x_values(plot: &ExperimentPlot) -> Vec<&serde_json::Value> {
+    let mut values: Vec<&serde_json::Value> = Vec::new();
+    for point in plot.lines.iter().flat_map(|line| &line.points) {
+        if !values.contains(&&point.x) {
+            values.push(&point.x);
+        }
+    }
+    values.sort_by(|one, other| one.as_f64().unwrap_or(0.0).total_cmp(&other.as_f64().unwrap_or(0.0)));
+    values
+}
+
+/// Where a value lies: numbers at themselves, names at equal distances.
+fn place_of(values: &[&serde_json::Value], x: &serde_json::Value) -> f64 {
+    let place = || values.iter().position(|value| *value == x).unwrap_or(0) as f64;
+    x.as_f64().unwrap_or_else(place)
+}
+
+fn x_axis(plot: &ExperimentPlot, width_pt: f64) -> Axis {
+    let values = x_values(plot);
+    let room = width_pt / values.len().max(1) as f64;
+    let label = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => fitted(text, LABEL_PT, room),
+        None => value.as_f64().unwrap_or(0.0).to_string(),
+    };
+    let ticks: Vec<Tick> =
+        values.iter().map(|value| Tick { value: place_of(&values, value), label: label(value) }).collect();
+    let (least, most) = (ticks.first().map_or(0.0, |tick| tick.value), ticks.last().map_or(1.0, |tick| tick.value));
+    let is_logarithmic = plot.x_is_number && least > 0.0 && most / least >= LINEAR_RATIO;
+    // Dots at the ends stand inside of the plot.
+    let scale = if is_logarithmic {
+        let around = (most / least).powf(0.07);
+        Scale::logarithmic(least / around, most * around)
+    } else {
+        let around = if most > least { (most - least) * 0.07 } else { 1.0 };
+        Scale::linear(least - around, most + around)
+    };
+    Axis { scale, ticks, title: plot.x_title.replace('_', " ") }
+}
+
+fn draw_plot(scene: &mut Scene, plot: &ExperimentPlot, cell: Rect, is_single: bool) {
+    let heading = if is_single { 0.0 } else { HEADING_PT };
+    let x = x_axis(plot, cell.width() - 30.0);
+    let points = || plot.lines.iter().flat_map(|line| &line.points);
+    let most = points().map(|point| point.high.unwrap_or(point.mean).max(point.mean)).fold(0.0, f64::max);
+    let title = if is_single { plot.title.as_str() } else { "" };
+    let y = Axis::from_zero(title, quantity(plot.unit), most, cell.height() - heading - 26.0);
+    // The title of a small plot is above it, where it has more room; the unit too.
+    let (y, said) = if is_single {
+        (y, String::new())
+    } else {
+        let unit = y.title.trim().to_owned();
+        (Axis { title: String::new(), ..y }, unit)
+    };
+    let drawn = opened(scene, cell, &x, &y, heading);
+    if !is_single {
+        draw_heading(scene, cell, &plot.title, &said);
+    }
+    let values = x_values(plot);
+    for (place, line) in plot.lines.iter().enumerate() {
+        let shift = (place as f64 - (plot.lines.len() as f64 - 1.0) / 2.0) * DODGE_PT;
+        draw_line(scene, &drawn, line, place, |point| drawn.x(place_of(&values, &point.x)) + shift);
+    }
+}
+
+/// What is drawn and of what memory, in two lines.
+fn draw_heading(scene: &mut Scene, cell: Rect, title: &str, unit: &str) {
+    let (first, second) = title.split_once(": ").unwrap_or((title, ""));
+    let second = format!("{second} {unit}");
+    let room = cell.width() - 2.0;
+    let lines = [(first, TITLE_PT), (second.trim(), LABEL_PT)];
+    for (row, (text, size_pt)) in lines.into_iter().enumerate() {
+        let at = (cell.left, cell.top + 4.0 + 8.5 * row as f64);
+        scene.label(at, Align::Begin, size_pt, INK, &fitted(text, size_pt, room));
+    }
+}
+
+fn draw_line(
+    scene: &mut Scene,
+    plot: &Plot,
+    line: &ExperimentLine,
+    place: usize,
+    x: impl Fn(&ExperimentPoint) -> f64,
+) {
+    let (stroke, marker) = series(place);
+    let at = |point: &ExperimentPoint| (x(point), plot.y(point.mean));
+    if line.points.iter().all(|point| point.x.is_number()) {
+        scene.line(&line.points.iter().map(at).collect::<Vec<_>>(), stroke);
+    }
+    for point in &line.points {
+        if let Some((low, high)) = point.low.zip(point.high) {
+            interval(scene, (x(point), plot.y(low)), (x(point), plot.y(high)), stroke.colour);
+        }
+        if point.is_bound {
+            let (x, y) = at(point);
+            arrow(scene, (x, y), (x, y - 9.0), Stroke { dashes_pt: &[], ..stroke });
+            marker.draw_hollow(scene, (x, y), RADIUS_PT, stroke.colour);
+        } else {
+            marker.draw(scene, at(point), RADIUS_PT, stroke.colour);
+        }
+    }
+}
+
+fn table(plots: &[&ExperimentPlot]) -> Table {
+    let mut table = Table::new(&["metric", "unit", "line", "x_name", "x", "n", "mean", "ci95_low", "ci95_high", "is_lower_bound"]);
+    for plot in plots {
+        for line in &plot.lines {
+            for point in &line.points {
+                let x = point.x.as_str().map_or_else(|| point.x.to_string(), str::to_owned);
+                table.row([
+                    plot.metric.as_str().into(),
+                    plot.unit.into(),
+                    line.title.as_str().into(),
+                    plot.x_title.into(),
+                    x.as_str().into(),
+                    point.n.into(),
+                    point.mean.into(),
+                    point.low.into(),
+                    point.high.into(),
+                    point.is_bound.into(),
+                ]);
             }
-        };
-        let heading = format!("{} (n = {})", aggregate.label_of(group), group.run_ids.len());
-        (!rows.is_empty()).then_some(Block { heading, rows })
+        }
     }
-
-    fn row(&self, (name, figures): (&str, &std::collections::BTreeMap<String, Summary>)) -> Option<Row> {
-        let marks: Vec<Mark> = self
-            .marks
-            .iter()
-            .enumerate()
-            .filter_map(|(index, (metric, _))| Some(Mark { summary: *figures.get(*metric)?, is_ring: index > 0 }))
-            .collect();
-        (!marks.is_empty()).then(|| Row { label: name.to_owned(), colour: colour_of(name), marks })
-    }
+    table
 }

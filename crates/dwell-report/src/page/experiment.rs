@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::run_regions::title;
 use super::{Level, Statement};
-use crate::aggregate::{Aggregate, Group, unit_of};
+use crate::aggregate::{Aggregate, Group, bounded_by, unit_of};
 use crate::group::{GroupKey, telling_keys};
 use crate::text::counted;
 
@@ -47,29 +47,39 @@ struct ExcludedRun {
 }
 
 #[derive(Debug, Serialize)]
-struct Plot {
-    metric: String,
-    title: String,
-    unit: &'static str,
-    x_title: &'static str,
-    x_is_number: bool,
-    lines: Vec<Line>,
+pub(crate) struct Plot {
+    pub(crate) metric: String,
+    pub(crate) title: String,
+    pub(crate) unit: &'static str,
+    pub(crate) x_title: &'static str,
+    pub(crate) x_is_number: bool,
+    pub(crate) lines: Vec<Line>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line {
-    title: String,
-    points: Vec<Point>,
+pub(crate) struct Line {
+    pub(crate) title: String,
+    pub(crate) points: Vec<Point>,
 }
 
 #[derive(Debug, Serialize)]
-struct Point {
-    x: serde_json::Value,
-    n: u64,
-    mean: f64,
-    low: Option<f64>,
-    high: Option<f64>,
+pub(crate) struct Point {
+    pub(crate) x: serde_json::Value,
+    pub(crate) n: u64,
+    pub(crate) mean: f64,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
     values: Vec<f64>,
+    /// Whether some runs ended before the quantile was reached. The titles of the page say so of all such plots.
+    #[serde(skip)]
+    pub(crate) is_bound: bool,
+}
+
+/// A figure of a group.
+struct Measured<'a> {
+    group: &'a Group,
+    summary: &'a Summary,
+    is_bound: bool,
 }
 
 /// Which key is on the axis of all plots, and which tell lines apart.
@@ -110,10 +120,10 @@ impl Axes {
         &self,
         metric: &str,
         title: String,
-        figures: impl Iterator<Item = (&'a Group, &'a Summary)>,
+        figures: impl Iterator<Item = Measured<'a>>,
     ) -> Option<Plot> {
         let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-        for (group, summary) in figures {
+        for Measured { group, summary, is_bound } in figures {
             let (x, line) = self.place(group);
             let point = Point {
                 x,
@@ -122,6 +132,7 @@ impl Axes {
                 low: summary.ci95_low,
                 high: summary.ci95_high,
                 values: [summary.min, summary.max].into_iter().filter(|_| summary.n > 1).collect(),
+                is_bound,
             };
             lines.entry(line).or_default().push(point);
         }
@@ -171,18 +182,24 @@ impl ExperimentPage {
     }
 }
 
-fn plots(aggregate: &Aggregate) -> Vec<Plot> {
+/// One plot per metric, and per region type if it is of one.
+pub(crate) fn plots(aggregate: &Aggregate) -> Vec<Plot> {
     let axes = Axes::of(aggregate);
     let of_runs = RUN_PLOTS.iter().filter_map(|(metric, title)| {
-        let figures = aggregate.groups.iter().filter_map(|group| Some((group, group.figures.get(*metric)?)));
+        let figures = aggregate.groups.iter().filter_map(|group| {
+            Some(Measured { group, summary: group.figures.get(*metric)?, is_bound: false })
+        });
         axes.plot(metric, (*title).to_owned(), figures)
     });
     let types = aggregate.region_types();
     let of_regions = REGION_PLOTS.iter().flat_map(|(metric, words)| {
         let axes = &axes;
         types.iter().filter_map(move |region_type| {
-            let figures =
-                aggregate.groups.iter().filter_map(|group| Some((group, group.region_figure(region_type, metric)?)));
+            let figures = aggregate.groups.iter().filter_map(|group| {
+                let of = |metric: &str| group.region_figure(region_type, metric);
+                let is_bound = bounded_by(metric).is_some_and(|quantile| of(quantile).is_none());
+                Some(Measured { group, summary: of(metric)?, is_bound })
+            });
             let plot = axes.plot(metric, format!("{}: {words}", title(region_type)), figures)?;
             // The name tells plots of a page apart.
             Some(Plot { metric: format!("{region_type}_{metric}"), ..plot })

@@ -19,9 +19,11 @@ use serde::Serialize;
 use crate::{Aggregate, Comparison, ReportError};
 
 pub use html::{Viewer, report_html};
-pub(crate) use run::overview_of;
+pub(crate) use experiment::{Line as ExperimentLine, Plot as ExperimentPlot, Point as ExperimentPoint, plots as experiment_plots};
+pub(crate) use run::{MemoryPart, overview_of};
 pub use run::{RunPage, RunReport};
-pub(crate) use run_timeline::{open_table, sampled};
+pub(crate) use run_regions::{RegionRow, title as region_title};
+pub(crate) use run_timeline::{Samples, Timeline, open_table, sampled};
 
 /// Version of the types.
 pub const PAGE_FORMAT: u32 = 1;

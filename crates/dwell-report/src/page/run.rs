@@ -34,21 +34,21 @@ pub struct RunPage {
     headline: String,
     answer: String,
     trust: Vec<Statement>,
-    regions: Vec<RegionRow>,
-    timeline: Timeline,
-    overview: Overview,
-    memory_parts: Vec<MemoryPart>,
+    pub(crate) regions: Vec<RegionRow>,
+    pub(crate) timeline: Timeline,
+    pub(crate) overview: Overview,
+    pub(crate) memory_parts: Vec<MemoryPart>,
     kv_per_token: Option<KvPerToken>,
-    thresholds: Thresholds,
+    pub(crate) thresholds: Thresholds,
     metrics: MetricsTable,
 }
 
 #[derive(Debug, Serialize)]
-struct MemoryPart {
-    name: &'static str,
-    title: &'static str,
-    bytes: i64,
-    source: &'static str,
+pub(crate) struct MemoryPart {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) bytes: i64,
+    pub(crate) source: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,12 +58,12 @@ struct KvPerToken {
 }
 
 #[derive(Debug, Serialize)]
-struct Thresholds {
-    high_retention_s: f64,
-    medium_retention_s: f64,
+pub(crate) struct Thresholds {
+    pub(crate) high_retention_s: f64,
+    pub(crate) medium_retention_s: f64,
     high_write_once: f64,
     medium_write_once: f64,
-    at_tokens_per_s: Option<f64>,
+    pub(crate) at_tokens_per_s: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,6 +104,29 @@ impl RunPage {
     /// The same page of a run that goes on: what is judged at the end of a run is left out.
     pub fn while_recording(self) -> Self {
         Self { state: RunState::Recording.name().to_owned(), trust: trust_while_recording(self.trust), ..self }
+    }
+
+    /// The page of a run that is being built.
+    pub(crate) fn of_view(run: &ViewedRun<'_>) -> Result<Self, ReportError> {
+        let files = RunFiles {
+            path: run.path,
+            metadata: run.metadata,
+            metrics: read_metrics(&run.path.join("metrics.csv"))?,
+            losses: losses(run.path)?,
+        };
+        Self::new(&files, run.overview.clone())
+    }
+
+    /// Whether `metrics.csv` has a column.
+    pub(crate) fn has_metric(&self, name: &str) -> bool {
+        self.metrics.columns.iter().any(|column| column.name == name)
+    }
+
+    /// A number of `metrics.csv`.
+    pub(crate) fn metric(&self, region_type: &str, name: &str) -> Option<f64> {
+        let place = self.metrics.columns.iter().position(|column| column.name == name)?;
+        let row = self.metrics.rows.iter().find(|row| row.first().is_some_and(|field| field == region_type))?;
+        row.get(place)?.as_f64()
     }
 
     /// Name of the run.
@@ -168,16 +191,8 @@ impl RunView for RunReport {
     }
 
     fn content(&self, run: &ViewedRun<'_>) -> Result<Option<String>, String> {
-        let page = || -> Result<RunPage, ReportError> {
-            let files = RunFiles {
-                path: run.path,
-                metadata: run.metadata,
-                metrics: read_metrics(&run.path.join("metrics.csv"))?,
-                losses: losses(run.path)?,
-            };
-            RunPage::new(&files, run.overview.clone())
-        };
-        page().map(|page| Some(report_html(&Page::of_run(page)))).map_err(|error| error.to_string())
+        let page = RunPage::of_view(run).map_err(|error| error.to_string())?;
+        Ok(Some(report_html(&Page::of_run(page))))
     }
 }
 

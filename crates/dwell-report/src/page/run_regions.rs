@@ -8,8 +8,8 @@ use crate::run_results::MetricsLine;
 
 /// What one kind of memory does.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct RegionRow {
-    region_type: String,
+pub(crate) struct RegionRow {
+    pub(crate) region_type: String,
     title: &'static str,
     size_bytes: Option<f64>,
     read_bytes: f64,
@@ -18,10 +18,10 @@ pub(super) struct RegionRow {
     written_bytes_per_token: Option<f64>,
     residency: String,
     required_retention: String,
-    retention_p50_s: Option<f64>,
-    retention_p99_s: Option<f64>,
-    retention_p50_low_s: Option<f64>,
-    retention_p99_low_s: Option<f64>,
+    pub(crate) retention_p50_s: Option<f64>,
+    pub(crate) retention_p99_s: Option<f64>,
+    pub(crate) retention_p50_low_s: Option<f64>,
+    pub(crate) retention_p99_low_s: Option<f64>,
     write_once_ratio: Option<f64>,
     reads_per_write: Option<f64>,
     suitability: String,
@@ -69,7 +69,7 @@ fn region_row(line: &MetricsLine, tokens: Option<f64>) -> RegionRow {
 }
 
 /// The name for people.
-pub(super) fn title(region_type: &str) -> &'static str {
+pub(crate) fn title(region_type: &str) -> &'static str {
     match region_type {
         "weight" => "Weights",
         "kv_cache" => "KV cache",

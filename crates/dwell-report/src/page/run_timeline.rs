@@ -38,21 +38,21 @@ const PRESSURE_COLUMNS: [(&str, &str); 3] = [
 
 /// What happened when. Times are seconds since `begin_ns`.
 #[derive(Debug, Serialize)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     begin_ns: u64,
-    end_s: f64,
-    phases: Vec<Phase>,
-    tokens: Tokens,
+    pub(crate) end_s: f64,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) tokens: Tokens,
     requests: Vec<Request>,
-    memory: Option<Samples>,
+    pub(crate) memory: Option<Samples>,
     pressure: Option<Samples>,
 }
 
 #[derive(Debug, Serialize)]
-struct Phase {
-    name: &'static str,
-    begin_s: f64,
-    end_s: f64,
+pub(crate) struct Phase {
+    pub(crate) name: &'static str,
+    pub(crate) begin_s: f64,
+    pub(crate) end_s: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,7 +64,7 @@ struct Request {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Tokens {
+pub(crate) struct Tokens {
     stride: u64,
     index: Vec<u32>,
     begin_s: Vec<f64>,
@@ -83,7 +83,7 @@ pub(crate) struct Samples {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Series {
-    name: &'static str,
+    pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) values: Vec<Option<f64>>,
 }
@@ -101,6 +101,11 @@ impl Clock {
 }
 
 impl Timeline {
+    /// A moment, as seconds since the run began.
+    pub(crate) fn seconds(&self, now_ns: u64) -> f64 {
+        Clock { begin_ns: self.begin_ns }.seconds(now_ns)
+    }
+
     pub(super) fn load(files: &RunFiles<'_>, overview: &Overview) -> Result<Self, ReportError> {
         let metadata = files.metadata;
         let phases = &metadata.phases;
@@ -166,6 +171,19 @@ fn tokens(run: &Path, clock: Clock) -> Result<Tokens, ReportError> {
 }
 
 impl Tokens {
+    /// The least and the most time between a step and the one so many later; none if there are not so many.
+    pub(crate) fn times_of_steps(&self, steps: u64) -> Option<(f64, f64)> {
+        // Tokens of a prompt, and those of sequences that are computed together, share one step.
+        let mut begins = self.begin_s.clone();
+        begins.dedup();
+        let entries = usize::try_from(steps.div_ceil(self.stride.max(1))).ok()?;
+        let times = begins.iter().zip(begins.get(entries..)?).map(|(begin, later)| later - begin);
+        times.fold(None, |known, time_s| {
+            let (least, most) = known.unwrap_or((time_s, time_s));
+            Some((time_s.min(least), time_s.max(most)))
+        })
+    }
+
     fn push(&mut self, batch: &RecordBatch, row: usize, clock: Clock) {
         let time = |column| clock.seconds(number_at::<UInt64Type>(batch, column, row).unwrap_or(0));
         let position = number_at::<arrow_array::types::Int32Type>(batch, "position", row);
@@ -239,4 +257,18 @@ fn samples<const N: usize>(
     let series: Vec<Series> = series.collect();
     let time_s = kept.iter().map(|&(now_ns, _)| clock.seconds(now_ns)).collect();
     (!series.is_empty()).then_some(Samples { unit, time_s, series })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_take_at_least_and_at_most_so_long() {
+        // The first two tokens are of one step.
+        let tokens = Tokens { stride: 1, begin_s: vec![0.0, 0.0, 1.0, 3.0, 4.0], ..Tokens::default() };
+        assert_eq!(tokens.times_of_steps(1), Some((1.0, 2.0)));
+        assert_eq!(tokens.times_of_steps(2), Some((3.0, 3.0)));
+        assert_eq!((tokens.times_of_steps(4), Tokens::default().times_of_steps(1)), (None, None));
+    }
 }

@@ -1,0 +1,141 @@
+//! `dwell figure`: a figure for a paper, with its numbers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use dwell_report::{
+    ALL_FIGURES, AggregateOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource, RunPage, aggregate,
+    compare, figure_named,
+};
+use dwell_store::{RunDir, TreeKind};
+
+use super::analyse_tree::{nothing_counts, read_runs};
+use super::compare::read_sources;
+use super::kind_at;
+use crate::args::FigureArgs;
+use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
+use crate::new_output::OutputFolder;
+use crate::output::{print_result, step};
+
+pub(crate) fn run(args: &FigureArgs) -> anyhow::Result<ExitCode> {
+    let Some(name) = &args.name else {
+        print_result(&list())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let asked = Asked::new(name, args)?;
+    let (figure, has_unreadable) = step("drawing the figure", || draw(&asked, args))?;
+    let output = Output::new(args)?;
+    let files = output.files(&figure)?;
+    files.write(args.force)?;
+    let paths: Vec<String> = files.paths().map(|path| format!("{}\n", path.display())).collect();
+    print_result(&paths.concat())?;
+    Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+}
+
+/// All figures: name, what it is drawn from, what it shows.
+fn list() -> String {
+    let line = |kind: &FigureKind| format!("{:<12} {:<14} {}\n", kind.name, kind.source().name(), kind.shows);
+    ALL_FIGURES.into_iter().map(line).collect()
+}
+
+/// The figure that was asked for.
+struct Asked<'a> {
+    kind: &'static FigureKind,
+    metric: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(name: &'a str, args: &'a FigureArgs) -> anyhow::Result<Self> {
+        let (name, metric) = match name.split_once(':') {
+            Some((name, metric)) => (name, Some(metric)),
+            None => (name, args.metric.as_deref()),
+        };
+        let asked = Self { kind: figure_named(name).map_err(hinted)?, metric };
+        let is_of_experiment = asked.kind.source() == FigureSource::Experiment;
+        if !is_of_experiment && (metric.is_some() || args.experiment.is_some() || !args.include.is_empty()) {
+            return Err(asked.misfit("and a metric, an experiment or reasons to include were given").into());
+        }
+        Ok(asked)
+    }
+
+    /// A figure is drawn from something else than what was given.
+    fn misfit(&self, found: &str) -> Failure {
+        let (name, source) = (self.kind.name, self.kind.source().name());
+        Failure::new(format!("drawing the figure {name}, which is one of {source}, {found}"))
+            .hint("see what each figure is drawn from with `dwell figure --list`")
+    }
+}
+
+/// The figure, and whether some runs could not be read.
+fn draw(asked: &Asked<'_>, args: &FigureArgs) -> anyhow::Result<(DrawnFigure, bool)> {
+    match (asked.kind.source(), args.paths.as_slice()) {
+        (_, []) => Err(asked.misfit("found no path").into()),
+        (FigureSource::Run, [path]) => Ok((draw_run(asked, path, args)?, false)),
+        (FigureSource::Run, paths) => Err(asked.misfit(&format!("found {} paths", paths.len())).into()),
+        (FigureSource::Runs, paths) => {
+            let (sources, has_unreadable) = read_sources(paths)?;
+            let comparison = compare(&sources).map_err(hinted)?;
+            let drawn = asked.kind.draw(&FigureInput::Runs(&comparison), args.size).map_err(hinted)?;
+            Ok((drawn, has_unreadable))
+        }
+        (FigureSource::Experiment, [path]) => draw_experiment(asked, path, args),
+        (FigureSource::Experiment, paths) => Err(asked.misfit(&format!("found {} paths", paths.len())).into()),
+    }
+}
+
+fn draw_run(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow::Result<DrawnFigure> {
+    if kind_at(path)? != TreeKind::Run {
+        return Err(asked.misfit(&format!("found a folder of runs: {path:?}")).into());
+    }
+    let page = RunPage::load(&RunDir::open(path).map_err(hinted)?).map_err(hinted)?;
+    Ok(asked.kind.draw(&FigureInput::Run(&page), args.size).map_err(hinted)?)
+}
+
+fn draw_experiment(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow::Result<(DrawnFigure, bool)> {
+    let found = read_runs(path)?;
+    let options =
+        AggregateOptions { columns: Vec::new(), experiment: args.experiment.clone(), include: args.include.clone() };
+    let aggregate = aggregate(&found.facts, &options).map_err(hinted)?;
+    if aggregate.runs == 0 {
+        return Err(nothing_counts(&aggregate, path).into());
+    }
+    let input = FigureInput::Experiment { aggregate: &aggregate, metric: asked.metric };
+    Ok((asked.kind.draw(&input, args.size).map_err(hinted)?, found.has_unreadable))
+}
+
+/// Where files go, and which.
+struct Output {
+    folder: PathBuf,
+    /// Name of the files without what they end with; that of the figure if none was given.
+    stem: Option<PathBuf>,
+    formats: Vec<FigureFormat>,
+}
+
+impl Output {
+    fn new(args: &FigureArgs) -> Result<Self, Failure> {
+        let formats = if args.format.is_empty() { vec![FigureFormat::Svg] } else { args.format.clone() };
+        let Some(output) = &args.output else { return Ok(Self { folder: PathBuf::new(), stem: None, formats }) };
+        let ending = output.extension().and_then(|ending| ending.to_str());
+        let Some(named) = ending.and_then(FigureFormat::from_name) else {
+            return Ok(Self { folder: output.clone(), stem: None, formats });
+        };
+        if !args.format.is_empty() && args.format != [named] {
+            let asked: Vec<&str> = args.format.iter().map(|format| format.name()).collect();
+            return Err(Failure::new(format!("writing the figure as {} found another ending: {output:?}", asked.join(", ")))
+                .hint("name a folder with `-o`, or leave `--format` out"));
+        }
+        let folder = output.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { folder, stem: output.file_stem().map(PathBuf::from), formats: vec![named] })
+    }
+
+    fn files(&self, figure: &DrawnFigure) -> anyhow::Result<OutputFolder> {
+        let stem = self.stem.clone().unwrap_or_else(|| PathBuf::from(figure.name()));
+        let named = |ending: &str| format!("{}.{ending}", stem.display());
+        let mut files = OutputFolder::new(&self.folder);
+        for format in &self.formats {
+            files.add(named(format.name()), figure.file(*format).map_err(hinted)?);
+        }
+        files.add(named("csv"), figure.csv());
+        Ok(files)
+    }
+}
