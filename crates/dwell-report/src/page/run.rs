@@ -214,7 +214,7 @@ fn memory_parts(metadata: &RunMetadata) -> Vec<MemoryPart> {
     let parts = steady.into_iter().flat_map(|steady| &steady.parts);
     let part = |part: &dwell_analysis::memory::SplitPart| MemoryPart {
         name: part.part.name(),
-        title: part.part.name().replace('_', " "),
+        title: part.part.name().replace('_', " ").replace("kv ", "KV "),
         bytes: part.bytes,
         source: part.basis.name(),
     };
