@@ -4,7 +4,10 @@
 
 use dwell_analysis::{Value as Figure, label_of};
 use dwell_report::text::aggregate_text;
-use dwell_report::{AggregateOptions, ExclusionReason, ReportError, RunResults, aggregate, experiment_figures};
+use dwell_report::{
+    AggregateOptions, ExclusionReason, FigureFormat, FigureInput, FigureSize, ReportError, RunResults, aggregate,
+    experiment_figures, figure_named,
+};
 use serde_json::{Value, json};
 
 /// A run with a context length, a retention and a kind.
@@ -158,16 +161,17 @@ fn figures_show_the_numbers_and_are_the_same_bytes_again() {
         [run("a", 256, 1.0, "repetition"), run("b", 256, 3.0, "repetition"), run("c", 512, 0.0625, "repetition")];
     let found = aggregate(&runs, &AggregateOptions::default()).unwrap();
     let figures = experiment_figures(&found).unwrap();
-    let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["retention.svg", "write_once.svg", "decode_speed.svg"], "no figure without numbers");
-    let retention = &figures[0].1;
-    for text in
-        ["study: Retention", "context 256 (n = 2)", "context 512 (n = 1)", "2.00 s", "62.5 ms", "no run excluded"]
-    {
-        assert!(retention.contains(text), "no {text:?} in {retention}");
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name()).collect();
+    assert_eq!(names, ["experiment"]);
+    // Speed and write-once ratio are the same everywhere: only retention varies.
+    let header = "metric,unit,line,x_name,x,n,mean,ci95_low,ci95_high,is_lower_bound\n";
+    let rows = "weight_retention_p99_low_s,s,,context_length,256.0,2,2,,,false\n\
+                weight_retention_p99_low_s,s,,context_length,512.0,1,0.0625,,,false\n";
+    assert_eq!(figures[0].csv(), format!("{header}{rows}"));
+    let svg = figures[0].svg();
+    for text in [">Weights<", ">required retention, p99 (s)<", ">context length<", ">256<", ">512<"] {
+        assert!(svg.contains(text), "no {text:?} in {svg}");
     }
-    // One ring per group (p99 of weights), each of a white disc and its outline, beside the two dots of the legend.
-    assert_eq!(retention.matches("<circle").count(), 2 * 2 + 3);
     assert_eq!(figures, experiment_figures(&found).unwrap());
 }
 
@@ -179,4 +183,25 @@ fn the_figures_of_repetitions_have_the_labels_of_those_of_one_run() {
         assert!(text.lines().any(|line| line.starts_with(&format!("{label} "))), "{label}: {text}");
     }
     assert!(!text.contains("retention_p99_s") && text.contains("once: stored once"), "{text}");
+}
+
+#[test]
+fn a_single_metric_is_drawn_by_its_name_and_bounds_are_said_to_be_bounds() {
+    let mut bounded = run("a", 256, 4.0, "repetition");
+    let low = ("retention_p99_low_s", Figure::Number(4.0));
+    bounded.set_metrics(vec![("weight".into(), vec![low])]);
+    let found = aggregate(&[bounded, run("b", 512, 2.0, "repetition")], &AggregateOptions::default()).unwrap();
+    let kind = figure_named("experiment").unwrap();
+    let draw =
+        |metric| kind.draw(&FigureInput::Experiment { aggregate: &found, metric: Some(metric) }, FigureSize::Column);
+    let drawn = draw("weight_retention_p99_low_s").unwrap();
+    assert_eq!(drawn.name(), "experiment-weight_retention_p99_low_s");
+    let bounds: Vec<bool> = drawn.csv().lines().skip(1).map(|line| line.ends_with(",true")).collect();
+    assert_eq!(bounds, [true, false]);
+    let png = drawn.file(FigureFormat::Png).unwrap();
+    assert_eq!((&png[1..4], u32::from_be_bytes(png[16..20].try_into().unwrap())), (&b"PNG"[..], 1004));
+    assert!(drawn.file(FigureFormat::Pdf).unwrap().starts_with(b"%PDF"));
+    let unknown = draw("weight_retention_p99").unwrap_err();
+    assert!(matches!(unknown, ReportError::UnknownPlot { nearest: Some(_), .. }), "{unknown}");
+    assert!(unknown.to_string().contains("decode_tokens_per_s"), "{unknown}");
 }

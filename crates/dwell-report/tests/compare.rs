@@ -342,12 +342,16 @@ fn figures_show_the_numbers_and_are_the_same_bytes_again() {
     runs[0].facts.path = dir.path().to_owned();
     let found = compare(&runs).unwrap();
     let figures = comparison_figures(&found).unwrap();
-    let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["memory_over_tokens.svg", "memory_over_context.svg", "decode_speed.svg"]);
-    assert!(figures[0].1.contains("llama_cpp · f16 · context 1024"), "{}", figures[0].1);
-    assert!(!figures[0].1.contains("context 4096"), "a run without tokens has no line");
-    for text in ["24.0 KiB per position", "theory: 24.0 KiB per position", "50 MiB"] {
-        assert!(figures[1].1.contains(text), "no {text:?} in {}", figures[1].1);
-    }
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name()).collect();
+    assert_eq!(names, ["compare", "curve", "growth", "speed"]);
+    let [memory, curve, growth, speed] = [0, 1, 2, 3].map(|place| (figures[place].svg(), figures[place].csv()));
+    let total = found.groups[0].figures["steady_bytes"].median;
+    assert!(memory.1.contains(&format!("context 1024,total,1,{total},{total},{total}\n")), "{}", memory.1);
+    assert!(curve.0.contains(">f16 · 24.0 KiB/position<"), "{}", curve.0);
+    let theory = curve.1.lines().find(|line| line.contains(",theory,4096,")).unwrap();
+    assert!(theory.ends_with(&format!(",{}", 50 * MIB + PER_TOKEN * 4_096)), "{theory}");
+    assert!(growth.0.contains(">context 1024<") && growth.1.contains("\ncontext 1024,1,"), "{}", growth.1);
+    assert!(!growth.1.contains("context 4096"), "a run without tokens has no line");
+    assert!(speed.1.contains("context 4096,decode_tokens_per_s,1,9,9,9\n"), "{}", speed.1);
     assert_eq!(figures, comparison_figures(&found).unwrap());
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_report::{
-    ALL_FIGURES, AggregateOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource, RunPage, aggregate,
-    compare, figure_named,
+    ALL_FIGURES, AggregateOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource, RunPage,
+    aggregate, compare, figure_named,
 };
 use dwell_store::{RunDir, TreeKind};
 
@@ -88,7 +88,7 @@ fn draw_run(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow::Result
         return Err(asked.misfit(&format!("found a folder of runs: {path:?}")).into());
     }
     let page = RunPage::load(&RunDir::open(path).map_err(hinted)?).map_err(hinted)?;
-    Ok(asked.kind.draw(&FigureInput::Run(&page), args.size).map_err(hinted)?)
+    asked.kind.draw(&FigureInput::Run(&page), args.size).map_err(hinted)
 }
 
 fn draw_experiment(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow::Result<(DrawnFigure, bool)> {
@@ -121,8 +121,11 @@ impl Output {
         };
         if !args.format.is_empty() && args.format != [named] {
             let asked: Vec<&str> = args.format.iter().map(|format| format.name()).collect();
-            return Err(Failure::new(format!("writing the figure as {} found another ending: {output:?}", asked.join(", ")))
-                .hint("name a folder with `-o`, or leave `--format` out"));
+            return Err(Failure::new(format!(
+                "writing the figure as {} found another ending: {output:?}",
+                asked.join(", ")
+            ))
+            .hint("name a folder with `-o`, or leave `--format` out"));
         }
         let folder = output.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { folder, stem: output.file_stem().map(PathBuf::from), formats: vec![named] })

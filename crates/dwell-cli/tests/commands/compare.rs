@@ -107,11 +107,12 @@ fn two_context_lengths_of_the_embedded_engine_measure_the_cache_that_the_shape_s
 
     let csv = fs::read_to_string(out.join("compare.csv")).unwrap();
     assert_eq!(csv.lines().count(), 3, "{csv}");
-    for figure in ["memory_over_tokens", "memory_over_context", "decode_speed", "prompt_speed"] {
+    for figure in ["compare", "curve", "growth", "speed"] {
         assert!(
             fs::read_to_string(out.join(format!("figures/{figure}.svg"))).unwrap().ends_with("</svg>\n"),
             "{figure}"
         );
+        assert!(out.join(format!("figures/{figure}.csv")).is_file(), "{figure}");
     }
 
     let text = compare(&[&lab.results], &[]);

@@ -11,6 +11,7 @@ mod publisher;
 mod compare;
 mod doctor;
 mod export;
+mod figure;
 mod interface;
 mod kv_events;
 mod models;

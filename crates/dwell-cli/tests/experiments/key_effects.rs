@@ -342,7 +342,7 @@ pub fn compression(bench: &Bench) {
 }
 
 pub fn figures(bench: &Bench) {
-    assert!(bench.smallest.run().dir.join("figures/retention_histogram.svg").is_file());
+    assert!(bench.smallest.run().dir.join("figures/survival.svg").is_file());
     assert!(bench.smallest.experiment_dir().join("figures").is_dir());
     assert!(!bench.other_run().dir.join("figures").exists());
     assert!(!bench.other.experiment_dir().join("figures").exists());

@@ -70,6 +70,15 @@ fn every_kind_of_loss_is_documented_with_its_severity_and_advice() {
 }
 
 #[test]
+fn every_figure_is_documented_with_what_it_shows() {
+    let row = |kind: &dwell_report::FigureKind| {
+        [format!("`{}`", kind.name), kind.source().name().to_owned(), kind.shows.to_owned()]
+    };
+    let table = markdown_table(["figure", "drawn from", "shows"], dwell_report::ALL_FIGURES.map(row));
+    check_generated("docs/figures.md", "figures", &table);
+}
+
+#[test]
 fn the_page_about_mrm_trace_names_the_version_of_the_schema() {
     let text = page("docs/mrm-trace.md").replace('\n', " ");
     assert!(text.contains(&format!("schema version `{}`", dwell_events::SCHEMA_VERSION)));

@@ -8,6 +8,7 @@ use super::chart::plot::drawable;
 use super::chart::rows::Rows;
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
+use super::labels::short_labels;
 use super::scene::{Colour, Scene};
 use super::size::FigureSize;
 use super::table::Table;
@@ -55,7 +56,7 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
     let sheet = drawable(&scene);
     let area = legend(&mut scene, sheet, &entries(&groups));
     let x = Axis::between("Steady memory", Quantity::Bytes, least * 1.03, most * 1.03, area.width() / 4.0);
-    let names: Vec<String> = groups.iter().map(|group| comparison.label_of(group)).collect();
+    let names = short_labels(comparison, &groups);
     let rows = Rows::open(&mut scene, area, &x, &names, 0.0);
     let mut table = Table::new(&["configuration", "part", "n", "median_bytes", "min_bytes", "max_bytes"]);
     for (place, group) in groups.iter().enumerate() {

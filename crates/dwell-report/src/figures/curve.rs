@@ -33,8 +33,7 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
     let x = Axis::from_zero("Context length (positions)", Quantity::Number, longest, area.width() / 3.0);
     let y = Axis::from_zero("Steady memory", Quantity::Bytes, most, area.height() - 30.0);
     let plot = opened(&mut scene, area, &x, &y, 0.0);
-    let mut table =
-        Table::new(&["engine", "model_id", "kv_type", "series", "context_length", "bytes"]);
+    let mut table = Table::new(&["engine", "model_id", "kv_type", "series", "context_length", "bytes"]);
     for (place, line) in lines.iter().enumerate() {
         let (stroke, marker) = series(place);
         let thin = Stroke { width_pt: 0.5, dashes_pt: &[], ..stroke };

@@ -6,7 +6,7 @@ use super::chart::mark::{arrow, interval};
 use super::chart::palette::{INK, series};
 use super::chart::plot::{Plot, cells, drawable, fitted, opened};
 use super::drawn::Drawing;
-use super::kind::{Draw, FigureKind, nearest};
+use super::kind::{Draw, FigureKind, MaybeDrawn, nearest};
 use super::scene::{Align, Rect, Scene, Stroke};
 use super::size::FigureSize;
 use super::table::Table;
@@ -28,6 +28,7 @@ const GAP_PT: f64 = 7.0;
 /// Room for the title of a small plot.
 const HEADING_PT: f64 = 19.0;
 const RADIUS_PT: f64 = 1.8;
+const ARROW_PT: f64 = 8.0;
 /// Lines of several series at the same place are moved apart by so much, so that their intervals can be told apart.
 const DODGE_PT: f64 = 2.2;
 /// Times that the greatest x may be of the least before the axis becomes logarithmic: context lengths double.
@@ -35,7 +36,7 @@ const LINEAR_RATIO: f64 = 8.0;
 /// Means that differ by less say nothing over what was varied.
 const LEAST_CHANGE: f64 = 1e-3;
 
-fn draw(aggregate: &Aggregate, metric: Option<&str>, size: FigureSize) -> Result<Option<Drawing>, ReportError> {
+fn draw(aggregate: &Aggregate, metric: Option<&str>, size: FigureSize) -> MaybeDrawn {
     let plots = experiment_plots(aggregate);
     let plots = match metric {
         Some(metric) => vec![chosen(&plots, metric)?],
@@ -72,7 +73,8 @@ fn draw_plots(plots: &[&ExperimentPlot], size: FigureSize, is_single: bool) -> O
         (false, false) => COLUMNS_OF_COLUMN,
     };
     let rows_mm = ROW_MM * plots.len().div_ceil(columns) as f64;
-    let mut scene = if is_single { size.scene(60.0, 70.0) } else { size.scene(rows_mm + LEGEND_MM, rows_mm + LEGEND_MM) };
+    let mut scene =
+        if is_single { size.scene(60.0, 70.0) } else { size.scene(rows_mm + LEGEND_MM, rows_mm + LEGEND_MM) };
     let sheet = drawable(&scene);
     let area = legend(&mut scene, sheet, &entries(first));
     for (plot, cell) in plots.iter().zip(cells(area, plots.len(), columns, GAP_PT)) {
@@ -98,6 +100,15 @@ fn quantity(unit: &str) -> Quantity {
         "bytes" => Quantity::Bytes,
         "s" => Quantity::Seconds,
         _ => Quantity::Number,
+    }
+}
+
+/// What a plot is of. Its bounds are arrows, so that its title need not say that they are bounds.
+fn title_of(plot: &ExperimentPlot) -> String {
+    let title = plot.title.replace(", at least", "");
+    match plot.metric.ends_with("_tokens_per_s") {
+        true => format!("{title} (tokens/s)"),
+        false => title,
     }
 }
 
@@ -146,8 +157,9 @@ fn draw_plot(scene: &mut Scene, plot: &ExperimentPlot, cell: Rect, is_single: bo
     let x = x_axis(plot, cell.width() - 30.0);
     let points = || plot.lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.high.unwrap_or(point.mean).max(point.mean)).fold(0.0, f64::max);
-    let title = if is_single { plot.title.as_str() } else { "" };
-    let y = Axis::from_zero(title, quantity(plot.unit), most, cell.height() - heading - 26.0);
+    let title = title_of(plot);
+    let y =
+        Axis::from_zero(if is_single { &title } else { "" }, quantity(plot.unit), most, cell.height() - heading - 26.0);
     // The title of a small plot is above it, where it has more room; the unit too.
     let (y, said) = if is_single {
         (y, String::new())
@@ -157,7 +169,7 @@ fn draw_plot(scene: &mut Scene, plot: &ExperimentPlot, cell: Rect, is_single: bo
     };
     let drawn = opened(scene, cell, &x, &y, heading);
     if !is_single {
-        draw_heading(scene, cell, &plot.title, &said);
+        draw_heading(scene, cell, &title, &said);
     }
     let values = x_values(plot);
     for (place, line) in plot.lines.iter().enumerate() {
@@ -178,13 +190,7 @@ fn draw_heading(scene: &mut Scene, cell: Rect, title: &str, unit: &str) {
     }
 }
 
-fn draw_line(
-    scene: &mut Scene,
-    plot: &Plot,
-    line: &ExperimentLine,
-    place: usize,
-    x: impl Fn(&ExperimentPoint) -> f64,
-) {
+fn draw_line(scene: &mut Scene, plot: &Plot, line: &ExperimentLine, place: usize, x: impl Fn(&ExperimentPoint) -> f64) {
     let (stroke, marker) = series(place);
     let at = |point: &ExperimentPoint| (x(point), plot.y(point.mean));
     if line.points.iter().all(|point| point.x.is_number()) {
@@ -196,7 +202,7 @@ fn draw_line(
         }
         if point.is_bound {
             let (x, y) = at(point);
-            arrow(scene, (x, y), (x, y - 9.0), Stroke { dashes_pt: &[], ..stroke });
+            arrow(scene, (x, y), (x, y - ARROW_PT), Stroke { dashes_pt: &[], ..stroke });
             marker.draw_hollow(scene, (x, y), RADIUS_PT, stroke.colour);
         } else {
             marker.draw(scene, at(point), RADIUS_PT, stroke.colour);
@@ -205,7 +211,8 @@ fn draw_line(
 }
 
 fn table(plots: &[&ExperimentPlot]) -> Table {
-    let mut table = Table::new(&["metric", "unit", "line", "x_name", "x", "n", "mean", "ci95_low", "ci95_high", "is_lower_bound"]);
+    let mut table =
+        Table::new(&["metric", "unit", "line", "x_name", "x", "n", "mean", "ci95_low", "ci95_high", "is_lower_bound"]);
     for plot in plots {
         for line in &plot.lines {
             for point in &line.points {

@@ -16,12 +16,15 @@ pub struct FigureKind {
     pub(super) draw: Draw,
 }
 
+/// A drawing, or none if there are no numbers for it.
+pub(super) type MaybeDrawn = Result<Option<Drawing>, ReportError>;
+
 /// How a figure is drawn; nothing if there are no numbers for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Draw {
     Run(fn(&RunPage, FigureSize) -> Option<Drawing>),
-    Runs(fn(&Comparison, FigureSize) -> Result<Option<Drawing>, ReportError>),
-    Experiment(fn(&Aggregate, Option<&str>, FigureSize) -> Result<Option<Drawing>, ReportError>),
+    Runs(fn(&Comparison, FigureSize) -> MaybeDrawn),
+    Experiment(fn(&Aggregate, Option<&str>, FigureSize) -> MaybeDrawn),
 }
 
 /// What a figure is drawn from.
@@ -107,10 +110,12 @@ impl FigureKind {
             }
             _ => (None, None),
         };
-        let nothing =
-            || ReportError::NothingToDraw { figure: self.name, needs: self.needs, place: input.name() };
+        let nothing = || ReportError::NothingToDraw { figure: self.name, needs: self.needs, place: input.name() };
         let drawing = drawing.ok_or_else(nothing)?;
-        Ok(DrawnFigure::new(metric.map_or_else(|| self.name.to_owned(), |name| format!("{}-{name}", self.name)), drawing))
+        Ok(DrawnFigure::new(
+            metric.map_or_else(|| self.name.to_owned(), |name| format!("{}-{name}", self.name)),
+            drawing,
+        ))
     }
 }
 

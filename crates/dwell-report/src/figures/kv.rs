@@ -4,12 +4,12 @@ use dwell_analysis::overview::KvMap;
 
 use super::chart::axis::{Axis, LABEL_PT, Quantity};
 use super::chart::heat::{HeatScale, shade_bar};
-use super::chart::palette::{INK, READ, region_colour};
+use super::chart::palette::{READ, region_colour};
 use super::chart::plot::{cells, drawable, opened};
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
 use super::phases::{PHASES_PT, draw_phases};
-use super::scene::{Align, Colour, Image, Rect, Scene, Shape};
+use super::scene::{Colour, Image, Rect, Scene, Shape};
 use super::size::FigureSize;
 use super::table::Table;
 use crate::numbers;
@@ -96,20 +96,13 @@ impl Panel {
         let pixels = (0..rows).rev().flat_map(|row| &self.values[row * bins..(row + 1) * bins]);
         let pixels = pixels.map(|value| self.colour.tint(scale.darkness(*value))).collect();
         scene.add(Shape::Image(Image { place: plot.area, columns: bins, pixels }));
-        plot.draw_x(scene, &x);
+        plot.draw_base(scene);
         draw_phases(scene, &plot, &run.timeline);
         let at = (plot.area.left, cell.top + LABEL_PT / 2.0 + 0.5);
-        let title = format!("{} in a cell", self.title);
-        let end = shade_bar(scene, at, &title, self.colour, [(self.text)(0.0), (self.text)(scale.most)]);
-        let cell_size = format!("{} × {}", positions_in_words(map.positions_per_row), numbers::seconds(bin_s));
-        if end + 90.0 < cell.right {
-            scene.label((end + 8.0, at.1), Align::Begin, LABEL_PT, INK, &format!("({cell_size})"));
-        }
+        let positions = crate::text::counted(map.positions_per_row, "position");
+        let title = format!("{} in {positions} × {}", self.title, numbers::seconds(bin_s));
+        shade_bar(scene, at, &title, self.colour, [(self.text)(0.0), (self.text)(scale.most)]);
     }
-}
-
-fn positions_in_words(positions: u64) -> String {
-    crate::text::counted(positions, "position")
 }
 
 fn table(map: &KvMap, panels: &[Panel; 2], begin_s: f64, bin_s: f64) -> Table {

@@ -74,6 +74,7 @@ fn draw_samples(scene: &mut Scene, run: &RunPage, samples: &Samples, cell: Rect)
         outline.extend(line(&below).into_iter().rev());
         scene.fill(&outline, part_colour(place));
     }
+    plot.draw_base(scene);
     draw_phases(scene, &plot, &run.timeline);
 }
 

@@ -90,7 +90,8 @@ fn places_of<'a>(overview: &'a Overview, region_type: &str) -> Vec<(u32, &'a Pla
 
 /// Where the groups lie: as high as they have tensors, but none too low.
 fn heights(tensors: &[usize], area: Rect) -> Vec<Rect> {
-    let free = area.height() - GROUP_GAP_PT * tensors.len().saturating_sub(1) as f64 - LEAST_GROUP_PT * tensors.len() as f64;
+    let free =
+        area.height() - GROUP_GAP_PT * tensors.len().saturating_sub(1) as f64 - LEAST_GROUP_PT * tensors.len() as f64;
     let all = tensors.iter().sum::<usize>().max(1) as f64;
     let mut top = area.top;
     let place = |&tensors: &usize| {
@@ -145,8 +146,17 @@ fn draw_legend(scene: &mut Scene, sheet: Rect, scale: HeatScale) {
 }
 
 fn table(groups: &[Group<'_>], begin_s: f64, bin_s: f64) -> Table {
-    let columns =
-        ["region_type", "first_layer", "last_layer", "first_tensor", "tensors", "begin_s", "end_s", "loaded_bytes", "stored_bytes"];
+    let columns = [
+        "region_type",
+        "first_layer",
+        "last_layer",
+        "first_tensor",
+        "tensors",
+        "begin_s",
+        "end_s",
+        "loaded_bytes",
+        "stored_bytes",
+    ];
     let mut table = Table::new(&columns);
     for group in groups {
         for row in &group.rows {

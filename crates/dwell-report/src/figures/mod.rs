@@ -9,6 +9,7 @@ mod experiment;
 mod growth;
 mod kind;
 mod kv;
+mod labels;
 mod layers;
 mod memory;
 mod memory_map;

@@ -65,7 +65,8 @@ impl FromStr for FigureSize {
             "page" => return Ok(Self::Page),
             _ => {}
         }
-        let needed = || "`column`, `page`, or a width and a height such as `120x60mm` or `5x2.5in` was needed".to_owned();
+        let needed =
+            || "`column`, `page`, or a width and a height such as `120x60mm` or `5x2.5in` was needed".to_owned();
         let (numbers, unit_mm) = match (text.strip_suffix("mm"), text.strip_suffix("in")) {
             (Some(numbers), _) => (numbers, 1.0),
             (_, Some(numbers)) => (numbers, MM_PER_INCH),

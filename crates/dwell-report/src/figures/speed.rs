@@ -7,6 +7,7 @@ use super::chart::plot::{cells, drawable};
 use super::chart::rows::Rows;
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
+use super::labels::short_labels;
 use super::scene::Stroke;
 use super::size::FigureSize;
 use super::table::Table;
@@ -33,7 +34,7 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
     }
     let height_mm = AROUND_MM + ROW_MM * comparison.groups.len() as f64;
     let mut scene = size.scene(height_mm * panels.len() as f64, height_mm);
-    let names: Vec<String> = comparison.groups.iter().map(|group| comparison.label_of(group)).collect();
+    let names = short_labels(comparison, &comparison.groups.iter().collect::<Vec<_>>());
     let columns = if size.is_wide() { panels.len() } else { 1 };
     let mut table = Table::new(&["configuration", "speed", "n", "median_tokens_per_s", "min", "max"]);
     let places = cells(drawable(&scene), panels.len(), columns, GAP_PT);

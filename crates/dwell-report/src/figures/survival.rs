@@ -30,8 +30,7 @@ const PANELS: [(Endpoint, &str, &str); 2] = [
 const GAP_PT: f64 = 8.0;
 
 fn draw(run: &RunPage, size: FigureSize) -> Option<Drawing> {
-    let mut curves: Vec<&SurvivalCurve> =
-        run.overview.survival.iter().filter(|curve| !curve.at_s.is_empty()).collect();
+    let mut curves: Vec<&SurvivalCurve> = run.overview.survival.iter().filter(|curve| !curve.at_s.is_empty()).collect();
     curves.sort_by_key(|curve| region_rank(&curve.region_type));
     let thresholds = recorded_thresholds(run);
     let (least_s, most_s) = span(&curves, &thresholds)?;

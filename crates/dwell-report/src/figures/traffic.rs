@@ -49,7 +49,8 @@ fn draw(run: &RunPage, size: FigureSize) -> Option<Drawing> {
     if bandwidths.is_empty() || spans == 0 {
         return None;
     }
-    let entry = |of: &Bandwidth<'_>| Entry::new(region_title(of.region_type), Sample::Area(region_colour(of.region_type)));
+    let entry =
+        |of: &Bandwidth<'_>| Entry::new(region_title(of.region_type), Sample::Area(region_colour(of.region_type)));
     let area = legend(&mut scene, area, &bandwidths.iter().map(entry).collect::<Vec<_>>());
     let x = Axis::between("Time since the run began", Quantity::Seconds, begin_s, *edges.last()?, area.width() / 2.0);
     let most = Greatest {
@@ -79,13 +80,7 @@ fn highest(bandwidths: &[Bandwidth<'_>], spans: usize, side: Side) -> f64 {
     (0..spans).map(sum).fold(0.0, f64::max)
 }
 
-fn stack(
-    scene: &mut Scene,
-    plot: &Plot,
-    edges: &[f64],
-    bandwidths: &[Bandwidth<'_>],
-    side: Side,
-) {
+fn stack(scene: &mut Scene, plot: &Plot, edges: &[f64], bandwidths: &[Bandwidth<'_>], side: Side) {
     let mut sums = vec![0.0; edges.len() - 1];
     for bandwidth in bandwidths {
         let below = stacked_on(&mut sums, side(bandwidth).iter().copied());
@@ -94,8 +89,7 @@ fn stack(
 }
 
 fn table(bandwidths: &[Bandwidth<'_>], edges: &[f64]) -> Table {
-    let mut table =
-        Table::new(&["region_type", "begin_s", "end_s", "loaded_bytes_per_s", "stored_bytes_per_s"]);
+    let mut table = Table::new(&["region_type", "begin_s", "end_s", "loaded_bytes_per_s", "stored_bytes_per_s"]);
     for bandwidth in bandwidths {
         let sides = bandwidth.loaded.iter().zip(&bandwidth.stored);
         for (span, (&loaded, &stored)) in edges.windows(2).zip(sides) {

@@ -116,12 +116,7 @@ impl Axes {
         }
     }
 
-    fn plot<'a>(
-        &self,
-        metric: &str,
-        title: String,
-        figures: impl Iterator<Item = Measured<'a>>,
-    ) -> Option<Plot> {
+    fn plot<'a>(&self, metric: &str, title: String, figures: impl Iterator<Item = Measured<'a>>) -> Option<Plot> {
         let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
         for Measured { group, summary, is_bound } in figures {
             let (x, line) = self.place(group);
@@ -186,9 +181,10 @@ impl ExperimentPage {
 pub(crate) fn plots(aggregate: &Aggregate) -> Vec<Plot> {
     let axes = Axes::of(aggregate);
     let of_runs = RUN_PLOTS.iter().filter_map(|(metric, title)| {
-        let figures = aggregate.groups.iter().filter_map(|group| {
-            Some(Measured { group, summary: group.figures.get(*metric)?, is_bound: false })
-        });
+        let figures = aggregate
+            .groups
+            .iter()
+            .filter_map(|group| Some(Measured { group, summary: group.figures.get(*metric)?, is_bound: false }));
         axes.plot(metric, (*title).to_owned(), figures)
     });
     let types = aggregate.region_types();

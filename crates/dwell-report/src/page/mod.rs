@@ -18,8 +18,10 @@ use serde::Serialize;
 
 use crate::{Aggregate, Comparison, ReportError};
 
+pub(crate) use experiment::{
+    Line as ExperimentLine, Plot as ExperimentPlot, Point as ExperimentPoint, plots as experiment_plots,
+};
 pub use html::{Viewer, report_html};
-pub(crate) use experiment::{Line as ExperimentLine, Plot as ExperimentPlot, Point as ExperimentPoint, plots as experiment_plots};
 pub(crate) use run::{MemoryPart, overview_of};
 pub use run::{RunPage, RunReport};
 pub(crate) use run_regions::{RegionRow, title as region_title};

@@ -29,7 +29,8 @@ impl Quantity {
         const BINARY: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
         const RATES: [&str; 5] = ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"];
         const TIMES: [(f64, &str); 3] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
-        let power = (0..BINARY.len() - 1).find(|power| most < 1024f64.powi(*power as i32 + 1)).unwrap_or(BINARY.len() - 1);
+        let power =
+            (0..BINARY.len() - 1).find(|power| most < 1024f64.powi(*power as i32 + 1)).unwrap_or(BINARY.len() - 1);
         match self {
             Self::Bytes => (1024f64.powi(power as i32), BINARY[power]),
             Self::BytesPerSecond => (1024f64.powi(power as i32), RATES[power]),
@@ -138,7 +139,11 @@ fn linear_ticks(from: f64, to: f64, ticks_max: f64) -> Vec<Tick> {
     let values = (0..).map(|place| (first + f64::from(place)) * step).take_while(|value| *value <= to + step * 1e-9);
     let label = |value: f64| {
         let text = format!("{:.decimals$}", value.abs());
-        if value < -step / 2.0 { format!("−{text}") } else { text }
+        match value {
+            value if value < -step / 2.0 => format!("−{text}"),
+            value if value < step / 2.0 => "0".to_owned(),
+            _ => text,
+        }
     };
     values.map(|value| Tick { value, label: label(value) }).collect()
 }
@@ -180,14 +185,17 @@ mod tests {
     #[test]
     fn a_linear_axis_has_round_numbers_of_a_unit_that_its_title_names() {
         let axis = Axis::from_zero("Resident memory", Quantity::Bytes, 100.0 * 1024.0 * 1024.0, 90.0);
-        assert_eq!((axis.title.as_str(), labels(&axis)), ("Resident memory (MiB)", vec!["0", "20", "40", "60", "80", "100"]));
+        assert_eq!(
+            (axis.title.as_str(), labels(&axis)),
+            ("Resident memory (MiB)", vec!["0", "20", "40", "60", "80", "100"])
+        );
         assert_eq!(axis.scale.share(0.0), 0.0);
         assert!((axis.scale.share(100.0 * 1024.0 * 1024.0) - 1.0 / HEADROOM).abs() < 1e-9);
         assert_eq!(axis.scale.share(1e12), 1.0, "beyond the end is at it");
         let axis = Axis::between("Time", Quantity::Seconds, -0.1, 0.2, 60.0);
         assert_eq!((axis.title.as_str(), labels(&axis)), ("Time (ms)", vec!["−100", "0", "100", "200"]));
         assert_eq!(labels(&Axis::percent("Share", 90.0)), ["0", "20", "40", "60", "80", "100"]);
-        assert_eq!(labels(&Axis::from_zero("Ratio", Quantity::Number, 0.9, 40.0)), ["0.0", "0.5"]);
+        assert_eq!(labels(&Axis::from_zero("Ratio", Quantity::Number, 0.9, 40.0)), ["0", "0.5"]);
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl HeatScale {
     /// From the least value above 0 to the greatest.
     pub(in crate::figures) fn logarithmic(values: impl IntoIterator<Item = f64>) -> Self {
         let known = values.into_iter().filter(|value| *value > 0.0);
-        let (least, most) = known.fold((f64::INFINITY, 0.0), |(least, most), value| (value.min(least), value.max(most)));
+        let (least, most) =
+            known.fold((f64::INFINITY, 0.0), |(least, most), value| (value.min(least), value.max(most)));
         Self { least: if most > 0.0 { least } else { 0.0 }, most, is_logarithmic: true }
     }
 
@@ -63,7 +64,8 @@ pub(in crate::figures) fn shade_bar(
     };
     say(scene, title);
     let from = say(scene, &least);
-    let place = Rect { left: from, top: y - BAR_HEIGHT_PT / 2.0, right: from + BAR_PT, bottom: y + BAR_HEIGHT_PT / 2.0 };
+    let place =
+        Rect { left: from, top: y - BAR_HEIGHT_PT / 2.0, right: from + BAR_PT, bottom: y + BAR_HEIGHT_PT / 2.0 };
     let shade = |step: usize| {
         let share = step as f64 / (STEPS - 1) as f64;
         colour.tint(LEAST_SHADE + (1.0 - LEAST_SHADE) * share)

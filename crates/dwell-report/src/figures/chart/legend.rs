@@ -1,7 +1,7 @@
 //! What lines, areas and marks stand for, in rows above the plots.
 
 use super::axis::LABEL_PT;
-use super::mark::Marker;
+use super::mark::{Marker, arrow};
 use super::palette::{INK, MUTED};
 use super::plot::fitted;
 use crate::figures::scene::{Align, Colour, Rect, Scene, Stroke, text_width};
@@ -22,8 +22,10 @@ pub(in crate::figures) enum Sample {
     Mark(Marker, Colour),
     /// A ring: what had not ended.
     Ring,
-    /// An arrow: a bound.
-    Arrow,
+    /// An arrow to the right: at least.
+    AtLeast,
+    /// An arrow to the left: less.
+    Less,
 }
 
 /// One thing that is drawn, with its title.
@@ -76,6 +78,7 @@ fn draw_sample(scene: &mut Scene, sample: Sample, x: f64, y: f64) {
         }
         Sample::Mark(marker, colour) => marker.draw(scene, middle, 2.2, colour),
         Sample::Ring => Marker::Circle.draw_hollow(scene, middle, 2.0, MUTED),
-        Sample::Arrow => super::mark::arrow(scene, (x, y), (end, y), Stroke::solid(MUTED, 0.9)),
+        Sample::AtLeast => arrow(scene, (x, y), (end, y), Stroke::solid(MUTED, 0.9)),
+        Sample::Less => arrow(scene, (end, y), (x, y), Stroke::solid(MUTED, 0.9)),
     }
 }

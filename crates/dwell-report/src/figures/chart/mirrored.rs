@@ -1,7 +1,6 @@
 //! Loads upwards and stores downwards, each on a scale of its own, because far more is loaded than stored.
 
 use super::axis::{Axis, Quantity};
-use super::palette::AXIS;
 use super::plot::{Plot, inner, left_width};
 use crate::figures::scene::{Rect, Scene};
 
@@ -50,7 +49,6 @@ impl Mirrored {
 
     /// The line between the two, above what was drawn.
     pub(in crate::figures) fn close(&self, scene: &mut Scene) {
-        let Rect { left, right, bottom, .. } = self.loads.area;
-        scene.line(&[(left, bottom), (right, bottom)], AXIS);
+        self.loads.draw_base(scene);
     }
 }

@@ -57,9 +57,11 @@ const SERIES: [(Colour, &[f64], Marker); 6] = [
     (Colour(0xe6, 0x9f, 0x00), &[4.5, 2.0], Marker::Circle),
 ];
 
-/// The line and marker of a series by its place; again from the first after the last.
+/// The line and marker of a series by its place. After the last colour the first comes again, with other dashes.
 pub(in crate::figures) fn series(place: usize) -> (Stroke, Marker) {
-    let (colour, dashes_pt, marker) = SERIES[place % SERIES.len()];
+    let round = place / SERIES.len();
+    let (colour, ..) = SERIES[place % SERIES.len()];
+    let (_, dashes_pt, marker) = SERIES[(place + round) % SERIES.len()];
     (Stroke { colour, width_pt: LINE_PT, dashes_pt }, marker)
 }
 
@@ -103,6 +105,12 @@ mod tests {
         for (variable, colour) in others.into_iter().chain([("other", OTHER), ("minus", MINUS)]) {
             assert_eq!(on_paper(variable), colour, "{variable}");
         }
+    }
+
+    #[test]
+    fn no_two_of_many_series_look_the_same() {
+        let looks: Vec<Stroke> = (0..12).map(|place| series(place).0).collect();
+        assert!((0..12).all(|one| (0..one).all(|other| looks[one] != looks[other])));
     }
 
     #[test]

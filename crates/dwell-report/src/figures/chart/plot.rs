@@ -56,7 +56,7 @@ impl Plot {
     /// The lower axis.
     pub(in crate::figures) fn draw_x(&self, scene: &mut Scene, axis: &Axis) {
         let Rect { left, right, bottom, .. } = self.area;
-        scene.line(&[(left, bottom), (right, bottom)], AXIS);
+        self.draw_base(scene);
         let labels_at = bottom + TICK_PT + GAP_PT + cap_height(LABEL_PT) / 2.0;
         let mut free_from = f64::NEG_INFINITY;
         for tick in &axis.ticks {
@@ -69,6 +69,12 @@ impl Plot {
         }
         let title_at = labels_at + cap_height(LABEL_PT) / 2.0 + GAP_PT + TITLE_PT / 2.0;
         scene.label(((left + right) / 2.0, title_at), Align::Middle, TITLE_PT, INK, &axis.title);
+    }
+
+    /// The line of the lower axis alone, above areas that cover it.
+    pub(in crate::figures) fn draw_base(&self, scene: &mut Scene) {
+        let Rect { left, right, bottom, .. } = self.area;
+        scene.line(&[(left, bottom), (right, bottom)], AXIS);
     }
 
     /// The left axis, its title as far out as `left_width` says.
@@ -134,7 +140,8 @@ pub(in crate::figures) fn fitted(text: &str, size_pt: f64, width_pt: f64) -> Str
         return text.to_owned();
     }
     let mut kept: Vec<char> = text.chars().collect();
-    while !kept.is_empty() && text_width(&kept.iter().collect::<String>(), size_pt) + text_width("…", size_pt) > width_pt
+    while !kept.is_empty()
+        && text_width(&kept.iter().collect::<String>(), size_pt) + text_width("…", size_pt) > width_pt
     {
         kept.pop();
     }

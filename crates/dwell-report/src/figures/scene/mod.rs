@@ -204,7 +204,8 @@ impl Scene {
 
 /// A line through points.
 pub(super) fn outline(points: &[Point]) -> Vec<Segment> {
-    let segment = |(place, &point): (usize, &Point)| if place == 0 { Segment::Move(point) } else { Segment::Line(point) };
+    let segment =
+        |(place, &point): (usize, &Point)| if place == 0 { Segment::Move(point) } else { Segment::Line(point) };
     points.iter().enumerate().map(segment).collect()
 }
 

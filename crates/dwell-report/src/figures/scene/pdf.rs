@@ -58,7 +58,8 @@ impl Scene {
 
     /// Glyphs of all texts, with the characters they stand for and how far the next one is.
     fn used_glyphs(&self) -> BTreeMap<u16, (char, f64)> {
-        let texts = self.shapes.iter().filter_map(|shape| if let Shape::Text(text) = shape { Some(text) } else { None });
+        let texts =
+            self.shapes.iter().filter_map(|shape| if let Shape::Text(text) = shape { Some(text) } else { None });
         let characters = texts.flat_map(|text| text.text.chars());
         characters.map(|character| (glyph(character).0.0, (character, glyph(character).1))).collect()
     }
