@@ -192,7 +192,7 @@ pub const FIGURES: [Figure; 29] = [
     },
     Figure {
         name: "needed_p99_low_weight_s",
-        label: "  at least",
+        label: "needed p99, weights ≥",
         unit: Unit::Seconds,
         of: |run| needed_p99_at_least(run, RegionType::Weight),
     },
@@ -204,7 +204,7 @@ pub const FIGURES: [Figure; 29] = [
     },
     Figure {
         name: "needed_p99_low_kv_cache_s",
-        label: "  at least",
+        label: "needed p99, KV cache ≥",
         unit: Unit::Seconds,
         of: |run| needed_p99_at_least(run, RegionType::KvCache),
     },
@@ -216,7 +216,7 @@ pub const FIGURES: [Figure; 29] = [
     },
     Figure {
         name: "needed_p99_low_activation_s",
-        label: "  at least",
+        label: "needed p99, activations ≥",
         unit: Unit::Seconds,
         of: |run| needed_p99_at_least(run, RegionType::Activation),
     },

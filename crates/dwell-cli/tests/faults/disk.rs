@@ -130,7 +130,7 @@ fn a_disk_that_fills_up_during_a_capture_leaves_a_stream_that_goes_on_where_it_w
 
 #[test]
 fn a_capture_that_finds_no_room_for_anything_says_that_all_is_lost() {
-    let Some(disk) = SmallDisk::mount("16k") else {
+    let Some(disk) = SmallDisk::mount("8k") else {
         let name = "a_capture_that_finds_no_room_for_anything_says_that_all_is_lost";
         return skip(name, "mounting a tmpfs needs root");
     };
