@@ -52,6 +52,8 @@ export interface ExperimentEntry {
   state: EntryState;
   planned_runs: number | null;
   finished_runs: number;
+  /** Of those that ended, runs that failed. */
+  failed_runs: number;
 }
 
 /** `/api/v1/window`: the accesses with `begin_ns <= timestamp_ns < end_ns`. */
