@@ -32,6 +32,9 @@ struct Record {
     experiment: dwell_config::Experiment,
 }
 
+/// The folder of an earlier execution, with its record or why that cannot be read.
+type Earlier = (PathBuf, Result<Record, String>);
+
 /// The folder of one execution of an experiment. While it is open, no other process runs the same one.
 #[derive(Debug)]
 pub struct ExperimentDir {
@@ -195,9 +198,8 @@ fn lock(dir: &Path) -> Result<File, ExperimentError> {
     }
 }
 
-/// Every execution that was begun in these results, oldest first, with its record or why that cannot be read. Folders
-/// without a record were never begun.
-fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Result<Record, String>)>, StoreError> {
+/// Every execution that was begun in these results, oldest first. Folders without a record were never begun.
+fn earlier_executions(results: &Path) -> Result<Vec<Earlier>, StoreError> {
     let root = results.join(EXPERIMENTS_DIR);
     let entries = match fs::read_dir(&root) {
         Ok(entries) => entries,
@@ -209,7 +211,7 @@ fn earlier_executions(results: &Path) -> Result<Vec<(PathBuf, Result<Record, Str
         let read = || read_json(OPENING, &record).map_err(|error| error.to_string());
         record.is_file().then(|| (path, read()))
     };
-    let mut found: Vec<_> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();
+    let mut found: Vec<Earlier> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
 }
