@@ -97,6 +97,14 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// For a person who opened an address in a browser.
+    pub(crate) fn into_text(self) -> Response {
+        let lines = [self.error].into_iter().chain(self.hints);
+        (self.status, lines.map(|line| format!("{line}\n")).collect::<String>()).into_response()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         (self.status, Json(ErrorBody { error: self.error, hints: self.hints })).into_response()

@@ -115,12 +115,14 @@ fn has_body(headers: &HeaderMap) -> bool {
 
 fn unknown_client() -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
-        .hint("open the address that `dwell view` printed, with its token; other clients send it as `Authorization: Bearer TOKEN`")
+        .hint("open the address that `dwell view` printed when it was started: every start has a new token")
+        .hint("other clients send it as `Authorization: Bearer TOKEN`")
 }
 
 /// Answers those who may ask.
 pub(crate) async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.check(&request) {
+        Err(refusal) if request.uri().path() == "/" => refusal.into_text(),
         Err(refusal) => refusal.into_response(),
         Ok(()) if guard.asks_with_token(&request) => guard.welcome(),
         Ok(()) => next.run(request).await,

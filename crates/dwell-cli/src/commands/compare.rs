@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use dwell_experiment::list_experiments;
 use dwell_report::text::comparison_text;
-use dwell_report::{CompareSource, Comparison, compare, comparison_figures};
+use dwell_report::{CompareSource, Comparison, ExperimentEntry, compare, comparison_figures};
 use dwell_store::TreeKind;
 
 use super::analyse_tree::{read_runs, warn_of_missing_runs};
@@ -15,6 +16,8 @@ use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::OutputFolder;
 use crate::output::{print_result, result_width, say, step, unprinted_beside};
 
+/// Where results are unless `-o` says otherwise.
+const DEFAULT_RESULTS: &str = "results";
 /// What the folder of an experiment holds from its beginning on.
 const EXPERIMENT_FILE: &str = "experiment.json";
 
@@ -63,12 +66,13 @@ pub(super) fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSour
 }
 
 /// The runs of an experiment, and whether some in its results could not be read.
-fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
-    let place = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+fn read_experiment(named: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
+    let dir = experiment_folder(named);
+    let place = dir.canonicalize().unwrap_or(dir);
     let (id, results) = (place.file_name().map(|name| name.to_string_lossy().into_owned()), place.ancestors().nth(2));
     let (Some(id), Some(results), true) = (id, results, place.join(EXPERIMENT_FILE).is_file()) else {
-        return Err(Failure::new(format!("comparing an experiment found no {EXPERIMENT_FILE}: {dir:?}"))
-            .hint("name its folder: `ls results/experiments`")
+        return Err(Failure::new(format!("comparing an experiment found no {EXPERIMENT_FILE}: {named:?}"))
+            .hint("list the experiments: dwell ls")
             .into());
     };
     let found = read_runs(results)?;
@@ -80,6 +84,20 @@ fn read_experiment(dir: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
         .map(|facts| CompareSource { facts, is_named: false })
         .collect();
     Ok((runs, found.has_unreadable))
+}
+
+/// The folder of an experiment that is named by it, or by the id or name that it has in the default results.
+fn experiment_folder(named: &Path) -> PathBuf {
+    let is_named = |found: &ExperimentEntry| {
+        let name = named.as_os_str();
+        name == found.experiment_id.as_str() || found.name.as_deref().is_some_and(|known| name == known)
+    };
+    let known = || list_experiments(Path::new(DEFAULT_RESULTS)).into_iter().filter(is_named);
+    match named.join(EXPERIMENT_FILE).is_file() {
+        true => named.to_owned(),
+        // Ids begin with the time: the last one is that of the newest execution.
+        false => known().map(|found| found.path).max().unwrap_or_else(|| named.to_owned()),
+    }
 }
 
 fn write_files(comparison: &Comparison, output: &Path, force: bool) -> anyhow::Result<()> {

@@ -225,6 +225,8 @@ fn who_does_not_know_the_token_or_comes_from_elsewhere_is_refused() {
         );
         assert_eq!(view.raw(&request).status, 405, "{method}");
     }
+    let opened = view.with_headers("/", &[("Host", &host)]);
+    assert!(opened.headers["content-type"].starts_with("text/plain"), "a person reads it: {:?}", opened.headers);
     let long = format!("{results}?{}", "x".repeat(20_000));
     assert_eq!(view.with_headers(&long, &[("Host", &host), ("Authorization", &token)]).status, 413);
     let welcome = view.with_headers(&format!("/?token={}", view.token), &[("Host", &host)]);

@@ -50,6 +50,8 @@ fn the_configurations_are_compared(lab: &Lab, id: &str) {
     let contaminated: Vec<&str> = said.lines().filter(|line| line.contains("contaminated")).collect();
     assert_eq!(contaminated.len(), 1, "{said}");
     assert!(contaminated[0].contains("16 runs are in, though they are contaminated ("), "{said}");
+    let by_id = lab.output(&["compare", "--experiment", id, "--json"]);
+    assert_eq!(by_id.stdout, output.stdout, "{}", text_of(&by_id));
     let refused = lab.output(&["compare", "--experiment", "results"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text_of(&refused).contains("found no experiment.json"), "{}", text_of(&refused));
