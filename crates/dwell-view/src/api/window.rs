@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::params::Params;
 
 /// Rows that are read for a window at most, so that it is there within a third of a second.
-const MOST_ROWS: u64 = 2_000_000;
+const MOST_ROWS: u64 = 1_000_000;
 
 #[derive(Serialize)]
 struct Window {
