@@ -16,16 +16,33 @@ const FAR_PLACES: usize = 2 * BUCKETS_PER_OCTAVE as usize;
 /// Lists shorter than this stay as they are.
 const DENSE_FROM_BUCKETS: usize = 32;
 
+/// Values that are close to each other.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    weight: u64,
+pub(crate) struct Bucket {
+    pub(crate) weight: u64,
     weighted_sum: f64,
+    pub(crate) least: u64,
+    pub(crate) largest: u64,
 }
 
 impl Bucket {
+    fn of(value: u64, weight: u64, weighted_sum: f64) -> Self {
+        Self { weight, weighted_sum, least: value, largest: value }
+    }
+
     fn add(&mut self, other: Bucket) {
+        if self.weight == 0 {
+            *self = other;
+            return;
+        }
         self.weight = self.weight.saturating_add(other.weight);
         self.weighted_sum += other.weighted_sum;
+        self.least = self.least.min(other.least);
+        self.largest = self.largest.max(other.largest);
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.weighted_sum / self.weight as f64
     }
 }
 
@@ -114,7 +131,7 @@ impl Distribution {
             return;
         }
         self.largest = self.largest.max(Some(value));
-        self.buckets.add(bucket_number(value), Bucket { weight, weighted_sum: value as f64 * weight as f64 });
+        self.buckets.add(bucket_number(value), Bucket::of(value, weight, value as f64 * weight as f64));
     }
 
     /// Adds so many values of which only the sum is known, each as their mean; none if there are none. The mean of the
@@ -122,7 +139,7 @@ impl Distribution {
     pub(crate) fn add_by_sum(&mut self, sum: u64, count: u64, weight_each: u64) {
         let Some(mean) = sum.checked_div(count).filter(|_| weight_each > 0) else { return };
         self.largest = self.largest.max(Some(mean));
-        let added = Bucket { weight: weight_each.saturating_mul(count), weighted_sum: sum as f64 * weight_each as f64 };
+        let added = Bucket::of(mean, weight_each.saturating_mul(count), sum as f64 * weight_each as f64);
         self.buckets.add(bucket_number(mean), added);
     }
 
@@ -153,7 +170,7 @@ impl Distribution {
             }
         }
         // Rounding may keep the sum just below the total: then it is the last one.
-        last.map(|bucket| bucket.weighted_sum / bucket.weight as f64)
+        last.map(|bucket| bucket.mean())
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
@@ -163,7 +180,12 @@ impl Distribution {
 
     /// The mean value and the weight of each bucket, ascending.
     pub(crate) fn points(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.buckets().map(|bucket| (bucket.weighted_sum / bucket.weight as f64, bucket.weight))
+        self.buckets().map(|bucket| (bucket.mean(), bucket.weight))
+    }
+
+    /// The buckets with their numbers, ascending: equal values of two distributions have the same number.
+    pub(crate) fn numbered_buckets(&self) -> impl Iterator<Item = (u16, Bucket)> + '_ {
+        self.buckets.iter()
     }
 
     /// The largest value; none without values.

@@ -4,7 +4,9 @@
 //! with the run; leaving it out keeps the short lives only. The product-limit estimator counts it among those at risk up to the
 //! moment at which it was last seen.
 
-use crate::distribution::Distribution;
+use std::collections::BTreeMap;
+
+use crate::distribution::{Bucket, Distribution};
 
 /// Standard normal quantile of a two-sided interval of 95 %.
 const Z_95: f64 = 1.959_963_984_540_054;
@@ -170,20 +172,31 @@ impl Survival {
         if self.squared_weights > 0.0 { weight * weight / self.squared_weights } else { 0.0 }
     }
 
-    /// The curve at every duration that was seen. One that ended comes before one that was left open at the same time: the
-    /// latter outlasted it.
+    /// What was seen, in the order of time.
+    fn seen(&self) -> Vec<Seen> {
+        let mut open: BTreeMap<u16, Bucket> = self.open.numbered_buckets().collect();
+        let mut seen = Vec::new();
+        for (number, ended) in self.ended.numbered_buckets() {
+            let earlier = open.split_off(&number);
+            seen.extend(std::mem::replace(&mut open, earlier).values().map(Seen::open));
+            match open.remove(&number) {
+                Some(open) => seen.extend(Seen::in_one_bucket(&ended, &open)),
+                None => seen.push(Seen::ended(&ended)),
+            }
+        }
+        seen.extend(open.values().map(Seen::open));
+        seen
+    }
+
+    /// The curve at every duration that was seen.
     pub(crate) fn curve(&self) -> Vec<Point> {
-        let ended = self.ended.points().map(|(at, weight)| (at, false, weight));
-        let open = self.open.points().map(|(at, weight)| (at, true, weight));
-        let mut seen: Vec<(f64, bool, u64)> = ended.chain(open).collect();
-        seen.sort_unstable_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
+        let seen = self.seen();
         let weight = self.ended.weight() as f64 + self.open.weight() as f64;
         let lives_per_weight = self.effective_count(weight) / weight;
         let mut at_risk = weight;
         let (mut surviving, mut greenwood, mut ended_lives) = (1.0, 0.0, 0.0);
         let mut curve = Vec::with_capacity(seen.len());
-        for (at, is_open, weight) in seen {
-            let weight = weight as f64;
+        for Seen { at, is_open, weight } in seen {
             if !is_open {
                 let remaining = (at_risk - weight).max(0.0);
                 surviving *= remaining / at_risk;
@@ -195,6 +208,41 @@ impl Survival {
             curve.push(Point { at, surviving, surviving_low, surviving_high });
         }
         curve
+    }
+}
+
+/// Durations that ended or were left open at about the same time.
+#[derive(Clone, Copy)]
+struct Seen {
+    at: f64,
+    is_open: bool,
+    weight: f64,
+}
+
+impl Seen {
+    fn ended(bucket: &Bucket) -> Self {
+        Self { at: bucket.mean(), is_open: false, weight: bucket.weight as f64 }
+    }
+
+    fn open(bucket: &Bucket) -> Self {
+        Self { is_open: true, ..Self::ended(bucket) }
+    }
+
+    /// Those of one bucket. What ended comes before what was left open at the same time, which outlasted it. Where the two
+    /// overlap, half of what was left open is taken to have been at risk, as life tables do.
+    fn in_one_bucket(ended: &Bucket, open: &Bucket) -> Vec<Self> {
+        let (first, last) = (Self::ended(ended), Self::open(open));
+        if ended.largest <= open.least {
+            return vec![first, last];
+        }
+        if open.largest < ended.least {
+            return vec![last, first];
+        }
+        let half = Self { weight: last.weight / 2.0, ..last };
+        // Points of a curve ascend.
+        let at = |seen: Self, at: f64| Self { at, ..seen };
+        let (least, most) = (first.at.min(last.at), first.at.max(last.at));
+        vec![at(half, least), first, at(half, most)]
     }
 }
 
@@ -308,6 +356,19 @@ mod tests {
         // 2.99 and 3.00 are in one bucket; when the second ended, the first was not watched any more.
         let survival = survival(&[(3_000, false), (2_990, true)]);
         assert_eq!(survival.quantile(0.99).unwrap().value, Some(3_000.0));
+    }
+
+    #[test]
+    fn a_bucket_of_many_open_lives_does_not_end_the_curve() {
+        // All lie in one bucket of 0.8 %: a few end in the midst of many that are left open.
+        let mut survival = Survival::default();
+        (0..1_000).for_each(|life| survival.add(10_000_000 + life * 20, 1, true));
+        (0..20).for_each(|life| survival.add(10_010_000 + life * 10, 1, false));
+        (0..100).for_each(|_| survival.add(20_000_000, 1, true));
+        let last = survival.curve().last().map(|point| point.surviving).unwrap();
+        // By hand: about 500 of the thousand are left when the twenty end.
+        assert!((last - (1.0 - 20.0 / 620.0)).abs() < 0.005, "{last}");
+        assert!(survival.curve().is_sorted_by(|left, right| left.at <= right.at));
     }
 
     #[test]

@@ -83,14 +83,26 @@ impl Interruption {
         &self.is_requested
     }
 
-    /// From now on the first signal ends the worker.
-    pub(crate) fn recording_begins(&self, run: &RunDir) {
-        self.enter(Stage::Recording(run.clone()));
+    /// Makes the directory of a run. From then on the first signal ends the worker.
+    pub(crate) fn recording_begins<E>(&self, make: impl FnOnce() -> Result<RunDir, E>) -> Result<RunDir, E> {
+        self.run_begins(make, Stage::Recording)
     }
 
-    /// From now on, while a command runs, the first signal is for the command.
-    pub(crate) fn tracing_begins(&self, run: &RunDir) {
-        self.enter(Stage::Tracing { run: run.clone(), command: Traced::default() });
+    /// The same; while a command runs, the first signal is for the command.
+    pub(crate) fn tracing_begins<E>(&self, make: impl FnOnce() -> Result<RunDir, E>) -> Result<RunDir, E> {
+        self.run_begins(make, |run| Stage::Tracing { run, command: Traced::default() })
+    }
+
+    /// A signal finds no directory, or one that it knows of and can take away.
+    fn run_begins<E>(
+        &self,
+        make: impl FnOnce() -> Result<RunDir, E>,
+        stage_of: impl FnOnce(RunDir) -> Stage,
+    ) -> Result<RunDir, E> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = make()?;
+        *stage = stage_of(run.clone());
+        Ok(run)
     }
 
     /// The traced command runs in this process.

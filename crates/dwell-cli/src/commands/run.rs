@@ -60,9 +60,9 @@ struct OneRun<'a> {
 
 impl OneRun<'_> {
     fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
-        let run = create_run_dir(self.results, &request.model_id, run_id)?;
+        let make = || create_run_dir(self.results, &request.model_id, run_id);
+        let run = self.interruption.recording_begins(make)?;
         let mut terminal = Terminal::new(self.is_quiet, &self.model_name, self.tokens_max.into());
-        self.interruption.recording_begins(&run);
         let built = record_and_build(&run, request, self.interruption, &mut terminal);
         terminal.finish();
         built

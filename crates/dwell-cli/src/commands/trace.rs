@@ -25,9 +25,8 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let collectors = run_request::collectors(&args.watching, None);
     let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
-    let run = create_run_dir(&args.output, &request.model_id, &run_id)?;
+    let run = interruption.tracing_begins(|| create_run_dir(&args.output, &request.model_id, &run_id))?;
     let mut terminal = CommandTerminal { terminal: Terminal::new(args.json, "", 0), interruption: &interruption };
-    interruption.tracing_begins(&run);
     let built = record_and_build(&run, &request, &interruption, &mut terminal);
     terminal.terminal.finish();
     let built = built?;
