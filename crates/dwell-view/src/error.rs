@@ -122,4 +122,15 @@ macro_rules! from_stage {
     };
 }
 
-from_stage!(BuildError, MetricsError, ReportError, StoreError);
+from_stage!(BuildError, MetricsError, ReportError);
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let asked = Self::of(&error);
+        match error {
+            // A window of time was asked for, and the table has no times.
+            StoreError::MissingColumn { .. } => Self { status: StatusCode::BAD_REQUEST, ..asked },
+            _ => asked,
+        }
+    }
+}

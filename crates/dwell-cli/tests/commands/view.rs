@@ -307,6 +307,8 @@ fn a_broken_run_is_an_error_of_its_own_and_the_others_are_served() {
         assert!(matches!(status(bad), 400 | 404), "{bad}");
     }
     assert_eq!(status(&format!("rows?run={name}/a&columns=nothing")), 400);
+    assert_eq!(status(&format!("rows?run={name}/a&table=loss&begin_ns=0")), 400, "losses have no time");
+    assert_eq!(status(&format!("rows?run={name}/a&table=loss")), 200);
     assert_eq!(status(&format!("page?run={name}/a")), 200);
 }
 
