@@ -1,9 +1,11 @@
 //! Reading a whole file that may come from anywhere: one without end, or of many gigabytes, must not fill the memory.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 
 use crate::FileError;
@@ -14,10 +16,17 @@ pub const WRITTEN_BY_HAND_MAX_BYTES: u64 = 64 << 20;
 /// Longest text that is read as a whole: metadata, figures, lists of runs.
 pub const TEXT_MAX_BYTES: u64 = 1 << 30;
 
+/// Longest text of a run: metadata, metrics, manifest, overview. They are a hundredth of this.
+pub const OWN_TEXT_MAX_BYTES: u64 = 64 << 20;
+
 /// The content of a file of at most so many bytes.
 pub fn read_at_most(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    read_from(File::open(path)?, limit_bytes)
+}
+
+fn read_from(file: File, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    let read_bytes = File::open(path)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut content)?;
+    let read_bytes = file.take(limit_bytes.saturating_add(1)).read_to_end(&mut content)?;
     if read_bytes as u64 > limit_bytes {
         let message = format!("it is longer than {limit_bytes} bytes");
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
@@ -25,14 +34,39 @@ pub fn read_at_most(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The same of a file of UTF-8 text.
-pub fn read_text_at_most(path: &Path, limit_bytes: u64) -> io::Result<String> {
-    String::from_utf8(read_at_most(path, limit_bytes)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+/// Opens a file that belongs to a run. Only an ordinary file is opened: a pipe would wait for somebody who writes, and a
+/// device has no end.
+pub fn open_ordinary(path: &Path) -> io::Result<File> {
+    // Without this flag, opening a pipe waits.
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "this is no ordinary file")),
+    }
 }
 
-/// The value that a JSON file of at most [`TEXT_MAX_BYTES`] holds. `action` begins the message of an error.
+/// The content of an ordinary file that dwell wrote and that is at most [`OWN_TEXT_MAX_BYTES`] long.
+pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    read_from(open_ordinary(path)?, OWN_TEXT_MAX_BYTES)
+}
+
+/// The same of UTF-8 text.
+pub fn read_own_text(path: &Path) -> io::Result<String> {
+    as_text(read_own(path)?)
+}
+
+/// The content of a file of UTF-8 text of at most so many bytes.
+pub fn read_text_at_most(path: &Path, limit_bytes: u64) -> io::Result<String> {
+    as_text(read_at_most(path, limit_bytes)?)
+}
+
+fn as_text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// The value that a JSON file of ours holds. `action` begins the message of an error.
 pub fn read_json<T: DeserializeOwned>(action: &'static str, path: &Path) -> Result<T, FileError> {
-    let bytes = read_at_most(path, TEXT_MAX_BYTES).map_err(|error| FileError::from_io(action, path, error))?;
+    let bytes = read_own(path).map_err(|error| FileError::from_io(action, path, error))?;
     serde_json::from_slice(&bytes).map_err(|error| FileError::UnfitJson {
         action,
         reason: error.to_string(),
@@ -52,6 +86,17 @@ mod tests {
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "four");
         assert_eq!(read_at_most(&path, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
         assert_eq!(read_at_most(Path::new("/dev/zero"), 1000).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metadata.json");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert_eq!(read_own(&path).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let refused = read_json::<u32>("reading", &path).unwrap_err().to_string();
+        assert!(refused.contains("no ordinary file"), "{refused}");
+        assert_eq!(open_ordinary(dir.path()).unwrap_err().kind(), ErrorKind::InvalidInput, "a folder is none either");
     }
 
     #[test]

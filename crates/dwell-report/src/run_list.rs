@@ -161,11 +161,14 @@ fn entry(found: &FoundRun, is_running: &dyn Fn(u32) -> bool) -> RunEntry {
         Ok(run) => describe(run, &found.path, is_running).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    described.unwrap_or_else(|problem| RunEntry {
-        state: EntryState::Damaged,
-        problem: Some(problem),
-        ..named_by_folder(&found.path)
-    })
+    described.unwrap_or_else(|problem| RunEntry::damaged(&found.path, problem))
+}
+
+impl RunEntry {
+    /// A run that cannot be read, for this reason.
+    pub fn damaged(path: &Path, problem: String) -> Self {
+        Self { state: EntryState::Damaged, problem: Some(problem), ..named_by_folder(path) }
+    }
 }
 
 fn describe(run: &RunDir, path: &Path, is_running: &dyn Fn(u32) -> bool) -> Result<RunEntry, ReportError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::{Options, SuitabilityThresholds, TypeValues, Value};
-use dwell_files::{TEXT_MAX_BYTES, read_text_at_most};
+use dwell_files::read_own_text;
 use dwell_metadata::RunMetadata;
 use dwell_store::{RunDir, ensure_listed_tables};
 
@@ -113,7 +113,7 @@ pub(crate) fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportE
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
 pub(crate) fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
-    match read_text_at_most(path, TEXT_MAX_BYTES) {
+    match read_own_text(path) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(ReportError::from_io("reading the metrics of a run", path, error)),

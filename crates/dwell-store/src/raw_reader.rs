@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::SchemaRef;
 use dwell_files::arrow_framing::{CONTINUATION, PREFIX_BYTES};
+use dwell_files::open_ordinary;
 
 use crate::StoreError;
 use crate::ipc_message::{Dictionaries, IpcMessage, body_bytes};
@@ -60,7 +61,7 @@ impl RawReader {
     /// Opens a stream and reads its header.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let action = "opening a raw stream";
-        let file = File::open(path).map_err(|error| StoreError::from_io(action, path, error))?;
+        let file = open_ordinary(path).map_err(|error| StoreError::from_io(action, path, error))?;
         let file_bytes = file.metadata().map_err(|error| StoreError::from_io(action, path, error))?.len();
         let mut frames = FrameReader { file: BufReader::new(file), left_bytes: file_bytes };
         let damaged = |reason| StoreError::DamagedHeader { reason, path: path.to_path_buf() };

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dwell_files::FileError;
+
 use crate::results_manifest::RESULTS_MANIFEST_FILE;
 use crate::run_dir::is_run;
 use crate::{RunDir, StoreError};
@@ -67,7 +69,12 @@ fn run_paths(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
         if is_run(&below) {
             found.push(below);
         } else if !below.ends_with(EXPERIMENTS_DIR) {
-            found.extend(folders_of(&below)?.into_iter().filter(|path| is_run(path)));
+            match folders_of(&below) {
+                Ok(folders) => found.extend(folders.into_iter().filter(|path| is_run(path))),
+                // What is in it is not known: it is listed, and cannot be opened.
+                Err(StoreError::File(FileError::PermissionDenied { .. })) => found.push(below),
+                Err(error) => return Err(error),
+            }
         }
     }
     found.sort();

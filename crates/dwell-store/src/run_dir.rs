@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dwell_events::schema::Table;
-use dwell_files::{FileError, TEXT_MAX_BYTES, read_at_most};
+use dwell_files::{FileError, read_own};
 
 use crate::results_tree::is_tree_name;
 use crate::run_state::{RunMarker, RunState};
@@ -145,7 +145,7 @@ impl RunDir {
     /// Content of `metadata.json`; `None` if there is no such file.
     pub fn read_metadata_json(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.metadata_json();
-        match read_at_most(&path, TEXT_MAX_BYTES) {
+        match read_own(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::from_io("reading the metadata of a run", &path, error)),

@@ -8,7 +8,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use dwell_events::schema::Table;
 use dwell_events::{SCHEMA_VERSION, SCHEMA_VERSION_KEY};
-use dwell_files::fenced;
+use dwell_files::{fenced, open_ordinary};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -114,7 +114,7 @@ impl OpenedTable {
     }
 
     fn open_unfenced(path: &Path, table: Table) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(|error| StoreError::from_io(OPENING, path, error))?;
+        let file = open_ordinary(path).map_err(|error| StoreError::from_io(OPENING, path, error))?;
         let not_parquet = |error| StoreError::from_parquet(OPENING, path, error);
         let found = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new().with_skip_arrow_metadata(true))
             .map_err(not_parquet)?;

@@ -56,7 +56,8 @@ impl Hint for ViewError {
 }
 
 /// Why a request is not answered with what it asks for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
 pub(crate) struct ApiError {
     status: StatusCode,
     error: String,

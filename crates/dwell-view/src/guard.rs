@@ -56,8 +56,14 @@ impl Guard {
                 "this server only reads: GET is the only method",
             ));
         }
-        if request.uri().to_string().len() > LONGEST_TARGET_BYTES || has_body(headers) {
-            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large"));
+        if request.uri().to_string().len() > LONGEST_TARGET_BYTES {
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the address of the request is too long"));
+        }
+        if has_body(headers) {
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the request has a body, and none is taken"));
+        }
+        if request.uri().authority().is_some_and(|asked| !self.hosts().iter().any(|host| asked == host.as_str())) {
+            return Err(foreign("it asks for another server"));
         }
         self.check_site(headers)?;
         let is_known = self.has_token(headers) || self.asks_with_token(request);
@@ -66,28 +72,37 @@ impl Guard {
 
     /// A page of another site may make a browser send requests here, under a name of its own or with its origin.
     fn check_site(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let foreign =
-            |what: &str| ApiError::new(StatusCode::FORBIDDEN, format!("the request comes from elsewhere: {what}"));
         let hosts = self.hosts();
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if !hosts.iter().any(|known| known == host) {
+        let origins = self.hosts().map(|host| format!("http://{host}"));
+        // A client that says two things means neither.
+        let only = |name: HeaderName, known: &[String]| {
+            let mut given = headers.get_all(name).iter();
+            let first = given.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+            given.next().is_none() && known.iter().any(|known| known == first)
+        };
+        if !only(HOST, &hosts) {
             return Err(foreign("its Host is not the address of this server"));
         }
-        match headers.get(ORIGIN) {
-            Some(origin) if !hosts.iter().any(|host| origin == format!("http://{host}").as_str()) => {
-                Err(foreign("its Origin is another site"))
-            }
-            _ => Ok(()),
+        if headers.contains_key(ORIGIN) && !only(ORIGIN, &origins) {
+            return Err(foreign("its Origin is another site"));
         }
+        Ok(())
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
         let texts = |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        let bearer = texts(AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
+        let scheme = |value: &'_ str| {
+            value
+                .split_once(' ')
+                .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
+                .map(|(_, token)| token.to_owned())
+        };
+        let bearer = texts(AUTHORIZATION).filter_map(scheme);
         let cookie = format!("{}=", self.cookie());
-        let cookies =
-            texts(COOKIE).flat_map(|value| value.split(';')).filter_map(|each| each.trim().strip_prefix(&cookie));
-        bearer.chain(cookies).any(|given| self.is_token(given))
+        let cookies = texts(COOKIE)
+            .flat_map(|value| value.split(';'))
+            .filter_map(|each| each.trim().strip_prefix(&cookie).map(str::to_owned));
+        bearer.chain(cookies).any(|given| self.is_token(&given))
     }
 
     /// Whether it is the first request of a browser.
@@ -107,6 +122,10 @@ impl Guard {
         let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie(), self.token);
         (StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response()
     }
+}
+
+fn foreign(what: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, format!("the request comes from elsewhere: {what}"))
 }
 
 fn has_body(headers: &HeaderMap) -> bool {

@@ -1,6 +1,8 @@
 //! Runs that are being recorded: what they have so far, built aside.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -100,8 +102,14 @@ impl LiveRuns {
 fn build(run: &RunDir, number: u64) -> Result<Snapshot, ApiError> {
     let begun_at = Instant::now();
     let no_room = |error| ApiError::unreadable(format!("making a folder for what is recorded failed with {error}"));
-    let folder = tempfile::Builder::new().prefix("dwell-view-").tempdir().map_err(no_room)?;
-    let run = build_snapshot(run, folder.path())?;
+    // It holds prompts and answers, which nobody else on the machine may read.
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("dwell-view-").permissions(private).tempdir().map_err(no_room)?;
+    let run = build_snapshot(run, folder.path()).map_err(|error| {
+        let place = std::env::temp_dir();
+        ApiError::unreadable(format!("building what is recorded so far failed: {error}"))
+            .hint(format!("it is built in a temporary folder; see its space with `df -h '{}'`", place.display()))
+    })?;
     Ok(Snapshot { run, number, built_at: Instant::now(), cost: begun_at.elapsed(), _folder: folder })
 }
 

@@ -11,8 +11,11 @@ impl Params {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
         let params = Self(pairs.collect());
         match params.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            Some((name, _)) => Err(ApiError::bad_request(format!("no parameter {name:?} is known here"))
-                .hint(format!("known are {}", known.join(", ")))),
+            Some((name, _)) => {
+                let refusal = ApiError::bad_request(format!("no parameter {name:?} is known here"));
+                let known = (!known.is_empty()).then(|| format!("known are {}", known.join(", ")));
+                Err(known.into_iter().fold(refusal, ApiError::hint))
+            }
             None => Ok(params),
         }
     }

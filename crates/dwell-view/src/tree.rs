@@ -61,9 +61,14 @@ impl Tree {
 
     /// The run of a name.
     pub(crate) fn run(&self, name: &str) -> Result<RunDir, ApiError> {
-        let run = RunDir::open(&self.folder(name)?)?;
-        check_files(run.path(), &self.root, RUN_DEPTH)?;
-        Ok(run)
+        let folder = self.folder(name)?;
+        self.check_run(&folder)?;
+        Ok(RunDir::open(&folder)?)
+    }
+
+    /// Refuses a run with files that are not its own.
+    pub(crate) fn check_run(&self, folder: &Path) -> Result<(), ApiError> {
+        check_files(folder, &self.root, RUN_DEPTH)
     }
 
     /// The folder of a name, which lies in the tree whatever the name is.

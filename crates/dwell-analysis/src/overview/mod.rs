@@ -5,6 +5,7 @@
 //! have the same cuts and add up. No byte is lost: the cells of a region type sum up to its bytes in the trace, exactly.
 
 mod builder;
+mod check;
 mod kv_map;
 mod operations;
 mod places;

@@ -165,13 +165,22 @@ impl RunPage {
     }
 }
 
+const READING_OVERVIEW: &str = "reading the overview of a run";
+
 /// The picture of a finished run. One of an older version has none: then its trace is read.
 pub(crate) fn overview_of(run: &RunDir, results: &RunResults) -> Result<Overview, ReportError> {
     if !results.is_finished() {
         return Err(dwell_metrics::MetricsError::NotFinished { run: run.path().to_owned() }.into());
     }
-    match read_json("reading the overview of a run", &run.overview_json()) {
-        Ok(overview) => Ok(overview),
+    match read_json::<Overview>(READING_OVERVIEW, &run.overview_json()) {
+        Ok(overview) => match overview.problem() {
+            None => Ok(overview),
+            Some(problem) => Err(ReportError::UnfitFile {
+                action: READING_OVERVIEW,
+                found: problem.to_owned(),
+                path: run.overview_json(),
+            }),
+        },
         Err(FileError::NotFound { .. }) => Ok(draw_run(run, options_of(&results.metadata))?.1),
         Err(error) => Err(error.into()),
     }

@@ -33,7 +33,11 @@ fn results(tree: &Tree) -> Results {
     let list = tree.list();
     // Clients name a run by its place in the tree; where that lies is not theirs to know.
     let named = |path: PathBuf| PathBuf::from(tree.name_of(&path));
-    let runs = list.runs.into_iter().map(|run| RunEntry { path: named(run.path), ..run });
+    let runs = list.runs.into_iter().map(|run| match tree.check_run(&run.path) {
+        Ok(()) => RunEntry { path: named(run.path), ..run },
+        // Nothing is said of it but its name: what was read may come from elsewhere.
+        Err(refusal) => RunEntry { path: named(run.path.clone()), ..RunEntry::damaged(&run.path, refusal.to_string()) },
+    });
     let experiments = list.experiments.into_iter();
     let experiments = experiments.map(|each| ExperimentEntry { path: named(each.path), ..each });
     Results {
