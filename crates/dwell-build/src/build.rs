@@ -101,7 +101,8 @@ fn build_and_seal(
         collected_tables: &collected.tables,
         kv_blocks: collected.kv_blocks,
     };
-    let metadata = run_metadata(run, &built, &metrics, &table_rows);
+    let state = if is_partial(&labelled) { RunState::Partial } else { RunState::Complete };
+    let metadata = RunMetadata { state: state.name().to_owned(), ..run_metadata(run, &built, &metrics, &table_rows) };
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     write_metrics(run, &metrics, &build)?;
     write_json_line_atomically(&run.overview_json(), &overview)?;
@@ -115,15 +116,14 @@ fn build_and_seal(
         };
         setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
     }
-    let is_partial = is_partial(&labelled);
-    let metadata = Seal {
+    let metadata = Seal { metadata, metrics: Some(&metrics), state, results: results_of(run) }.apply(run)?;
+    Ok(BuiltRun {
+        path: run.path().to_owned(),
         metadata,
-        metrics: Some(&metrics),
-        state: if is_partial { RunState::Partial } else { RunState::Complete },
-        results: results_of(run),
-    }
-    .apply(run)?;
-    Ok(BuiltRun { path: run.path().to_owned(), metadata, metrics, losses: labelled.loss, is_partial })
+        metrics,
+        losses: labelled.loss,
+        is_partial: state == RunState::Partial,
+    })
 }
 
 /// Whether anything that should be there is missing.
