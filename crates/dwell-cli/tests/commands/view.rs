@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -290,6 +290,29 @@ fn files_below(dir: &Path) -> BTreeMap<PathBuf, (u64, std::time::SystemTime)> {
 }
 
 #[test]
+fn a_run_with_files_that_are_not_its_own_is_listed_by_its_name_alone() {
+    let place = Workplace::new();
+    let (linked, piped) = (tiny_run(&place, "linked"), tiny_run(&place, "piped"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let metadata = fs::read_to_string(linked.dir.join("metadata.json")).unwrap();
+    fs::write(elsewhere.path().join("m.json"), metadata.replace("llama_cpp", "secret_engine")).unwrap();
+    fs::remove_file(linked.dir.join("metadata.json")).unwrap();
+    symlink(elsewhere.path().join("m.json"), linked.dir.join("metadata.json")).unwrap();
+    let state = piped.dir.join("raw/STATE");
+    fs::remove_file(&state).unwrap();
+    assert!(Command::new("mkfifo").arg(&state).status().unwrap().success());
+    let view = View::of(&place.path().join("results"));
+    let answer = view.get("/api/v1/results");
+    assert!(!String::from_utf8_lossy(&answer.body).contains("secret_engine"));
+    let results = answer.json();
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{results}");
+    assert!(runs.iter().all(|run| run["state"] == "damaged" && run["problem"].is_string()), "{results}");
+    let listed = dwell().args(["ls", "--json"]).arg(place.path().join("results")).output().unwrap();
+    assert!(text_of(&listed).contains("no ordinary file"), "{}", text_of(&listed));
+}
+
+#[test]
 fn a_broken_run_is_an_error_of_its_own_and_the_others_are_served() {
     let place = Workplace::new();
     let (run, broken) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
@@ -409,8 +432,13 @@ fn ending_the_view_leaves_nothing_behind() {
     wait_for("the run to be recorded", || (dir.join("raw/tensor_ops.arrows").is_file()).then_some(()));
     let mut view = View::started(dwell().arg("view").arg(&dir).env("TMPDIR", scratch.path()));
     let holds = || fs::read_dir(scratch.path()).unwrap().count();
+    let modes = || -> Vec<u32> {
+        let entries = fs::read_dir(scratch.path()).unwrap().flatten();
+        entries.map(|entry| entry.metadata().unwrap().permissions().mode() & 0o777).collect()
+    };
     wait_for("a snapshot", || (view.get("/api/v1/page?run=.").status == 200).then_some(()));
     assert!(holds() > 0);
+    assert!(modes().iter().all(|&mode| mode == 0o700), "it holds prompts: {:o?}", modes());
     send(view.child.id(), Signal::INT);
     assert_eq!(view.child.wait().unwrap().code(), Some(0));
     assert_eq!(holds(), 0);
