@@ -438,7 +438,7 @@ fn ending_the_view_leaves_nothing_behind() {
     };
     wait_for("a snapshot", || (view.get("/api/v1/page?run=.").status == 200).then_some(()));
     assert!(holds() > 0);
-    assert!(modes().iter().all(|&mode| mode == 0o700), "it holds prompts: {:o?}", modes());
+    assert!(modes().iter().all(|&mode| mode == 0o700), "it holds prompts: {:?}", modes());
     send(view.child.id(), Signal::INT);
     assert_eq!(view.child.wait().unwrap().code(), Some(0));
     assert_eq!(holds(), 0);
