@@ -3,7 +3,7 @@
 import { element, section } from "../dom.ts";
 import { GESTURE_HELP } from "../gestures.ts";
 
-const WORDS: readonly (readonly [string, string])[] = [
+export const WORDS: readonly (readonly [string, string])[] = [
   [
     "Life",
     "A byte lives from a store until the next store to the same place. A byte that is rewritten has many lives, and each counts.",
@@ -20,7 +20,7 @@ const WORDS: readonly (readonly [string, string])[] = [
   ["Write-once ratio", "Share of the stored bytes that were stored exactly once."],
   [
     "Managed-retention memory",
-    "Memory that keeps data for a limited time and should be written rarely. High and medium classes need a high write-once ratio and a required retention above a threshold. The class is a rule of thumb on two figures: it knows nothing of bandwidth or of the technology’s own retention time.",
+    "Memory that keeps data for a limited time and should be written rarely. The high and medium classes ask two things: whether a large enough share of the stored data stays for the retention of the class before it is stored again, and whether the data is needed for at least that long. The class is a rule of thumb: it knows nothing of bandwidth or of the technology’s own retention time.",
   ],
   ["Basis", "How a number was obtained: exact (every access was seen), page (known to the 4 KiB page), sampled, or inferred."],
   ["Step", "One computation of the model: a prompt, or one token of each sequence."],

@@ -26,6 +26,9 @@ const VALUES = [
   ["cell_reads", "Reads"],
 ] as const;
 
+/** The table counts the reads of a block and does not time them. */
+const SPREAD_READS = "reads, spread evenly over each life";
+
 /** Cells of one layer or the sum of all, as a full grid: `row * bins + bin`. */
 export interface KvGrid {
   resident_bytes: Float64Array;
@@ -55,7 +58,13 @@ export function kvGrid(map: KvMap, layers: readonly KvLayerMap[]): KvGrid {
   return grid;
 }
 
-class KvLives {
+export function kvLegendTitle(value: Value, cellTitle: string): string {
+  return value === "resident_bytes"
+    ? `Bytes held, mean per cell of ${cellTitle}`
+    : `${SPREAD_READS[0].toUpperCase()}${SPREAD_READS.slice(1)}; cells of ${cellTitle}, logarithmic`;
+}
+
+export class KvLives {
   layer = ALL_LAYERS;
   value: Value = "resident_bytes";
   hoveredRow: number | null = null;
@@ -94,7 +103,6 @@ class KvLives {
     const scale = heatScale(this.#grid[this.value], !isBytes);
     const scene = this.scene(window, scale);
     const cellTitle = `${counted(this.map.positions_per_row, "position")} × ${duration(this.bins.length_s)}`;
-    const legendTitle = isBytes ? `Bytes held, ${cellTitle}` : `Reads, ${cellTitle}, logarithmic`;
     const bar = { title: isBytes ? "held" : "read", fill: fillOf(this.value) };
     return {
       scene,
@@ -105,9 +113,13 @@ class KvLives {
         ...timeAxis(plot, (time_s) => plot.left + x(time_s), window.begin_s, window.end_s, true),
         ...leftAxis(plot, y, numberTicks(0, positions, verticalTicks(plot) / 2), true),
         rect(plot.left, plot.top, plot.width, plot.height, { fill: "none", stroke: "var(--grid)" }),
-        ...heatLegend({ ...plot, left: 0, width, top: TOP + HEIGHT + BOTTOM }, scale, isBytes ? "bytes" : "count", legendTitle, [
-          bar,
-        ]),
+        ...heatLegend(
+          { ...plot, left: 0, width, top: TOP + HEIGHT + BOTTOM },
+          scale,
+          isBytes ? "bytes" : "count",
+          kvLegendTitle(this.value, cellTitle),
+          [bar],
+        ),
       ),
       plot,
       gist: gist(scene),
@@ -178,7 +190,7 @@ class KvLives {
     return [
       { group: "Positions", label: "", value: positions, colour: null },
       { group, label: "held", value: bytes(cell === null ? null : this.#grid.resident_bytes[cell]), colour: null },
-      { group, label: "reads", value: cell === null ? "–" : ratio(this.#grid.cell_reads[cell]), colour: null },
+      { group, label: SPREAD_READS, value: cell === null ? "–" : ratio(this.#grid.cell_reads[cell]), colour: null },
     ];
   }
 }

@@ -3,7 +3,8 @@ import { test } from "node:test";
 
 import { experimentPage, REALISTIC, runPage } from "../../test/sample.ts";
 import { xValues } from "./experiment.ts";
-import { kvGrid } from "./kv.ts";
+import { WORDS } from "./help.ts";
+import { kvGrid, kvLegendTitle, KvLives } from "./kv.ts";
 import { layersScene } from "./layers.ts";
 import { memoryScene } from "./memory.ts";
 import { retentionScene } from "./retention.ts";
@@ -37,6 +38,14 @@ test("the grid of all layers is the sum of the layers", () => {
   const all = kvGrid(map, map.layers);
   const [first, second] = map.layers.map((layer) => kvGrid(map, [layer]));
   all.resident_bytes.forEach((bytes, cell) => assert.equal(bytes, first.resident_bytes[cell] + second.resident_bytes[cell]));
+});
+
+test("reads of the KV cache are shown as what they are: spread over lives", () => {
+  assert.ok(run.overview.kv);
+  const lives = new KvLives(run.overview.kv, run.timeline.begin_ns);
+  assert.equal(lives.read(null)[2].label, "reads, spread evenly over each life");
+  assert.match(kvLegendTitle("cell_reads", "1 position × 1 s"), /^Reads, spread evenly over each life; /);
+  assert.match(kvLegendTitle("resident_bytes", "1 position × 1 s"), /^Bytes held, mean per cell of 1 position/);
 });
 
 test("parts of memory follow each other, negative ones too", () => {
@@ -79,4 +88,10 @@ test("numbers of an axis ascend, names stay in their order", () => {
 
 test("trust is counted in words", () => {
   assert.equal(trustWords(run.trust), "1 problem, 1 note, 3 good");
+});
+
+test("the glossary says what classes ask for", () => {
+  const meaning = WORDS.find(([word]) => word === "Managed-retention memory")?.[1] ?? "";
+  assert.match(meaning, /share of the stored data stays for the retention of the class/);
+  assert.doesNotMatch(meaning, /write-once/);
 });

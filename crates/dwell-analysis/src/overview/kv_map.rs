@@ -46,7 +46,7 @@ pub struct KvLayerMap {
     pub reads: u64,
     /// Which cell, ascending.
     pub cell: Vec<u32>,
-    /// Bytes in the cell: the mean over its time.
+    /// Bytes in the cell: the mean over the part of its time that lies within the run.
     pub resident_bytes: Vec<u64>,
     /// Reads of blocks in the cell, each block's spread evenly from its write to its last read.
     pub cell_reads: Vec<f32>,
@@ -187,15 +187,24 @@ impl KvMapBuilder {
 
     /// The map of all blocks that were pushed.
     pub fn finish(mut self) -> KvMap {
-        let bin_ns = self.map.axis.bin_ns as f64;
+        let bins = self.map.axis.bins as usize;
+        // The last bin usually reaches beyond the run. Its mean is over the time in which anything could be held.
+        let within_ns: Vec<f64> = (0..bins).map(|bin| self.within_ns(bin).max(1) as f64).collect();
         for (layer, cells) in self.map.layers.iter_mut().zip(&self.cells) {
             for (cell, &(byte_ns, reads)) in cells.iter().enumerate().filter(|(_, cell)| **cell != (0.0, 0.0)) {
                 layer.cell.push(cell as u32);
-                layer.resident_bytes.push((byte_ns / bin_ns).round() as u64);
+                layer.resident_bytes.push((byte_ns / within_ns[cell % bins]).round() as u64);
                 layer.cell_reads.push(rounded(reads));
             }
         }
         self.map
+    }
+
+    /// Nanoseconds of a bin that lie within the run.
+    fn within_ns(&self, bin: usize) -> u64 {
+        let TimeAxis { first_bin_ns, bin_ns, .. } = self.map.axis;
+        let begin_ns = first_bin_ns + bin as u64 * bin_ns;
+        self.end_ns.min(begin_ns + bin_ns).saturating_sub(begin_ns)
     }
 }
 
@@ -274,6 +283,16 @@ mod tests {
         assert_eq!(layer.resident_bytes.len() - first_row, 128, "what was not evicted stays until the end");
         let reads: f32 = layer.cell_reads[first_row..].iter().sum();
         assert!((reads - 1.0).abs() < 0.01, "{reads}");
+    }
+
+    #[test]
+    fn a_block_that_is_held_throughout_is_as_large_in_the_last_bin_as_before() {
+        // 129,000 ns in bins of 1,024: the run ends 1,000 ns into the last of them.
+        let map = map(&[(0, None, None, 0, 0, 0), (128_500, None, Some(129_000), 0, 0, 1)]);
+        assert_eq!((map.axis.bin_ns, map.axis.bins), (1_024, 126));
+        let layer = &map.layers[0];
+        assert_eq!(layer.resident_bytes[..126], [100; 126]);
+        assert_eq!((layer.cell[126], layer.resident_bytes[126]), (2 * 126 - 1, 50), "half of the time that is left");
     }
 
     #[test]
