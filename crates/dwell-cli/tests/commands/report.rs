@@ -9,20 +9,36 @@ use dwell_events::schema::Table;
 use dwell_gguf::MakeSpec;
 use serde_json::Value;
 
-use crate::common::{Run, Workplace, dwell, skip, text, text_of, wide};
+use crate::common::{Run, Workplace, dwell, llama_program, skip, text, text_of, wide};
 
 pub(crate) fn tiny_run(place: &Workplace, run_id: &str) -> Run {
+    let (run, said) = tiny_run_with(place, run_id, &[]);
+    assert!(said.ends_with("/report.html\n"), "the last line is where the page is: {said}");
+    run
+}
+
+/// A run with more options, under a name that leaves room for others, and what it said.
+fn tiny_run_with(place: &Workplace, run_id: &str, options: &[&str]) -> (Run, String) {
     let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
-    let arguments = ["--prompt", "abc", "--max-tokens", "4", "--ignore-end"];
+    let arguments = [&["--prompt", "abc", "--max-tokens", "4", "--ignore-end"], options].concat();
     let output = place.run_command(&model, &arguments).output().unwrap();
     assert!(output.status.success(), "{}", text_of(&output));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.ends_with("/report.html\n"), "the last line is where the page is: {said}");
-    // Another run can be made then.
     let run = place.opened_run(&model);
     let dir = run.dir.with_file_name(run_id);
     fs::rename(&run.dir, &dir).unwrap();
-    Run { dir }
+    (Run { dir }, String::from_utf8(output.stdout).unwrap())
+}
+
+/// The same work by each runtime that is here: the embedded engine, and the programs of llama.cpp.
+fn runs_of_runtimes(place: &Workplace) -> Vec<PathBuf> {
+    let mut runs = vec![tiny_run(place, "llama_cpp").dir];
+    for (engine, name) in [("llama_server", "llama-server"), ("llama_cli", "llama-completion")] {
+        if let Some(program) = llama_program("comparison of three runtimes in a browser", name) {
+            let options = ["--engine", engine, "--program", program.to_str().unwrap(), "--baseline-secs", "0"];
+            runs.push(tiny_run_with(place, engine, &options).0.dir);
+        }
+    }
+    runs
 }
 
 /// What a page shows.
@@ -252,14 +268,15 @@ fn a_browser_draws_the_pages_of_a_run_a_comparison_and_an_experiment() {
         return skip("viewer in a browser", "no chromium in PATH");
     }
     let place = Workplace::new();
-    let (first, second) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
+    let runs = runs_of_runtimes(&place);
     let comparison = place.path().join("comparison.html");
-    written(&[], &[&first.dir, &second.dir], &comparison);
+    let page = written(&[], &runs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &comparison);
+    assert_eq!(page["runs"].as_array().unwrap().len(), runs.len(), "each runtime is drawn");
     let experiment = place.path().join("experiment.html");
     experiment_of(&place, &place.path().join("drawn"));
     let reasons = "contaminated,quality_fail";
     written(&["--experiment", "drawn", "--include", reasons], &[&place.path().join("drawn")], &experiment);
-    let run = first.dir.join("report.html");
+    let run = runs[0].join("report.html");
     node(&[Path::new("test/browser.mjs"), &pictures(&place), &run, &comparison, &experiment]);
 }
 
