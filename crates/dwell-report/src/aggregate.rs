@@ -164,16 +164,18 @@ fn runs_of_experiment<'a>(
 ) -> Result<Vec<&'a RunResults>, ReportError> {
     let Some(wanted) = experiment else { return Ok(runs.iter().collect()) };
     let chosen: Vec<&RunResults> = runs.iter().filter(|run| run.is_of(wanted)).collect();
-    if !chosen.is_empty() {
-        return Ok(chosen);
-    }
+    if chosen.is_empty() { Err(unknown_experiment(runs, wanted)) } else { Ok(chosen) }
+}
+
+/// None of the runs is of the experiment that was asked for.
+pub(crate) fn unknown_experiment<'a>(runs: impl IntoIterator<Item = &'a RunResults>, wanted: &str) -> ReportError {
     let known: BTreeSet<String> = runs
-        .iter()
+        .into_iter()
         .filter_map(|run| run.metadata.experiment.as_ref())
         .map(|experiment| format!("{} ({})", experiment.about.name, experiment.id))
         .collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.into_iter().collect::<Vec<_>>().join(", ") };
-    Err(ReportError::UnknownExperiment { wanted: wanted.to_owned(), known })
+    ReportError::UnknownExperiment { wanted: wanted.to_owned(), known }
 }
 
 fn group(key: GroupKey, runs: &[&RunResults], columns: &[String]) -> Group {

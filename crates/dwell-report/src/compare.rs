@@ -8,7 +8,8 @@ use dwell_metadata::kv_type_name;
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::compare_context::{ContextLine, context_lines};
+use crate::aggregate::unknown_experiment;
+use crate::compare_context::{ContextLine, context_lines, context_lines_on_one_basis};
 use crate::compare_figures::{FIGURES, common_kind};
 use crate::compare_work::work_notes;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, taken_in_texts};
@@ -27,6 +28,15 @@ pub struct CompareSource {
     pub facts: RunResults,
     /// Whether it was named itself rather than found in a folder.
     pub is_named: bool,
+}
+
+/// Which runs to compare.
+#[derive(Clone, Debug, Default)]
+pub struct CompareOptions {
+    /// Id or name of the one experiment whose runs are taken.
+    pub experiment: Option<String>,
+    /// Reasons for which runs in folders are not excluded after all.
+    pub include: Vec<ExclusionReason>,
 }
 
 /// What makes runs the same configuration.
@@ -87,6 +97,9 @@ pub struct Comparison {
     pub groups: Vec<CompareGroup>,
     /// Memory over context lengths, where there are several.
     pub context_lines: Vec<ContextLine>,
+    /// The same lines on one basis, for one axis; none if there is no basis that all of them have.
+    #[serde(skip)]
+    pub(crate) drawn_context_lines: Vec<ContextLine>,
     /// What to think of when reading it.
     pub warnings: Vec<String>,
     /// Where configurations did different work, so that their figures say less about them.
@@ -203,11 +216,21 @@ impl CompareGroup {
 ///
 /// A run that was named must be finished. Of those found in folders, only runs that count are taken.
 pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
+    compare_chosen(sources, &CompareOptions::default())
+}
+
+/// Puts the runs side by side that options choose.
+pub fn compare_chosen(sources: &[CompareSource], options: &CompareOptions) -> Result<Comparison, ReportError> {
+    let is_chosen = |run: &RunResults| options.experiment.as_deref().is_none_or(|wanted| run.is_of(wanted));
+    let chosen: Vec<&CompareSource> = sources.iter().filter(|source| is_chosen(&source.facts)).collect();
+    if let (true, Some(wanted)) = (chosen.is_empty(), &options.experiment) {
+        return Err(unknown_experiment(sources.iter().map(|source| &source.facts), wanted));
+    }
     let mut excluded = Vec::new();
     let mut groups: BTreeMap<CompareKey, Vec<&RunResults>> = BTreeMap::new();
     let mut taken_in = Vec::new();
-    for CompareSource { facts, is_named } in sources {
-        match exclusion_of(facts, &[]) {
+    for CompareSource { facts, is_named } in chosen {
+        match exclusion_of(facts, &options.include) {
             Some(exclusion) if *is_named => {
                 refuse_without_figures(&exclusion, facts)?;
                 taken_in.push(exclusion);
@@ -226,10 +249,11 @@ pub fn compare(sources: &[CompareSource]) -> Result<Comparison, ReportError> {
     }
     let mut warnings = taken_in_texts(&taken_in);
     warnings.extend(general_warnings(&groups));
-    let context_lines = context_lines(&groups);
+    let (context_lines, drawn_context_lines) = (context_lines(&groups), context_lines_on_one_basis(&groups));
     let kind = common_kind(groups.values().flatten().copied());
     let groups: Vec<CompareGroup> = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
-    let mut comparison = Comparison { groups, context_lines, warnings, notes: Vec::new(), excluded };
+    let mut comparison =
+        Comparison { groups, context_lines, drawn_context_lines, warnings, notes: Vec::new(), excluded };
     comparison.notes = work_notes(&comparison.groups, &|group| comparison.label_of(group));
     Ok(comparison)
 }

@@ -42,9 +42,11 @@ pub struct ContextLine {
 /// Engine, model and type of cache.
 type Family<'a> = (&'a str, &'a str, Option<&'a str>);
 
-/// A line for every engine, model and type of cache with at least two context lengths.
-pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<ContextLine> {
-    let mut families: BTreeMap<Family<'_>, Vec<(u64, &MemoryReport)>> = BTreeMap::new();
+/// Context length and memory of the runs of every engine, model and type of cache.
+fn families<'a>(
+    groups: &'a BTreeMap<CompareKey, Vec<&'a RunResults>>,
+) -> BTreeMap<Family<'a>, Vec<(u64, &'a MemoryReport)>> {
+    let mut families: BTreeMap<Family<'a>, Vec<(u64, &'a MemoryReport)>> = BTreeMap::new();
     for (key, runs) in groups {
         let family = families.entry((&key.engine, &key.model_id, key.kv_type.as_deref())).or_default();
         let memories = runs.iter().filter_map(|run| run.metadata.memory.as_ref());
@@ -52,20 +54,65 @@ pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> 
             key.context_length.into_iter().flat_map(|length| memories.clone().map(move |memory| (length, memory))),
         );
     }
-    families.into_iter().filter_map(|(names, runs)| line(names, &runs)).collect()
+    families
 }
 
-fn line((engine, model_id, kv_type): Family<'_>, runs: &[(u64, &MemoryReport)]) -> Option<ContextLine> {
-    let has_own = runs.iter().all(|(_, memory)| memory.steady_own_bytes.is_some());
-    let has_pss = runs.iter().all(|(_, memory)| memory.has_totals_of(MemoryKind::Pss));
-    let kind = if has_pss { MemoryKind::Pss } else { MemoryKind::Rss };
-    // Of reported buffers that are partly not resident, nobody knows how much is in the memory that was measured.
-    let is_resident =
-        |memory: &MemoryReport| memory.steady_part(MemoryPart::NotResident).is_none_or(|bytes| bytes == 0);
-    let has_compute = |memory: &MemoryReport| memory.steady_part(MemoryPart::Compute).is_some();
-    let is_without_compute = runs.iter().all(|(_, memory)| has_compute(memory) && is_resident(memory));
+/// A line for every family with at least two context lengths, each of the memory that says most of its cache.
+pub(crate) fn context_lines(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<ContextLine> {
+    families(groups).into_iter().filter_map(|(names, runs)| line(names, &runs, LineBasis::best_of(&runs))).collect()
+}
+
+/// The same lines on one basis, as one axis needs it. If the best bases differ, it is PSS if all runs have it, else RSS;
+/// compute buffers are then taken off all lines or none. None if a line is known on another basis only.
+pub(crate) fn context_lines_on_one_basis(groups: &BTreeMap<CompareKey, Vec<&RunResults>>) -> Vec<ContextLine> {
+    let mut families = families(groups);
+    // Families with one context length have no line, and no say.
+    families.retain(|names, runs| line(*names, runs, LineBasis::best_of(runs)).is_some());
+    let bases: Vec<LineBasis> = families.values().map(|runs| LineBasis::best_of(runs)).collect();
+    let Some(&first) = bases.first() else { return Vec::new() };
+    let all: Vec<(u64, &MemoryReport)> = families.values().flatten().copied().collect();
+    let has = |kind| all.iter().all(|(_, memory)| memory.steady_total(kind).is_some());
+    let kind = [MemoryKind::Pss, MemoryKind::Rss].into_iter().find(|kind| has(*kind));
+    let common =
+        kind.map(|memory| LineBasis { memory, is_without_compute: bases.iter().all(|basis| basis.is_without_compute) });
+    let Some(basis) = bases.iter().all(|basis| *basis == first).then_some(first).or(common) else { return Vec::new() };
+    families.into_iter().filter_map(|(names, runs)| line(names, &runs, basis)).collect()
+}
+
+/// Which memory a line is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LineBasis {
+    memory: MemoryKind,
+    is_without_compute: bool,
+}
+
+impl LineBasis {
+    /// Own memory if all runs have it, else PSS, else RSS.
+    fn best_of(runs: &[(u64, &MemoryReport)]) -> Self {
+        let has_own = runs.iter().all(|(_, memory)| memory.steady_own_bytes.is_some());
+        let has_pss = runs.iter().all(|(_, memory)| memory.has_totals_of(MemoryKind::Pss));
+        // Of reported buffers that are partly not resident, nobody knows how much is in the memory that was measured.
+        let is_resident =
+            |memory: &MemoryReport| memory.steady_part(MemoryPart::NotResident).is_none_or(|bytes| bytes == 0);
+        let has_compute = |memory: &MemoryReport| memory.steady_part(MemoryPart::Compute).is_some();
+        Self {
+            memory: match (has_own, has_pss) {
+                (true, _) => MemoryKind::Own,
+                (false, true) => MemoryKind::Pss,
+                (false, false) => MemoryKind::Rss,
+            },
+            is_without_compute: runs.iter().all(|(_, memory)| has_compute(memory) && is_resident(memory)),
+        }
+    }
+}
+
+fn line(
+    (engine, model_id, kv_type): Family<'_>,
+    runs: &[(u64, &MemoryReport)],
+    LineBasis { memory: kind, is_without_compute }: LineBasis,
+) -> Option<ContextLine> {
     let bytes = |memory: &MemoryReport| {
-        let total = if has_own { memory.steady_own_bytes? } else { memory.steady_total(kind)? };
+        let total = if kind == MemoryKind::Own { memory.steady_own_bytes? } else { memory.steady_total(kind)? };
         let compute = memory.steady_part(MemoryPart::Compute).filter(|_| is_without_compute).unwrap_or(0);
         Some(total as f64 - compute as f64)
     };
@@ -81,7 +128,7 @@ fn line((engine, model_id, kv_type): Family<'_>, runs: &[(u64, &MemoryReport)]) 
         engine: engine.to_owned(),
         model_id: model_id.to_owned(),
         kv_type: kv_type.map(str::to_owned),
-        memory: if has_own { MemoryKind::Own } else { kind },
+        memory: kind,
         is_without_compute,
         context_lengths: lengths.len(),
         points,

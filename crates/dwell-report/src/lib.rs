@@ -31,7 +31,9 @@ mod summary_csv;
 pub mod text;
 
 pub use aggregate::{Aggregate, AggregateOptions, Group, RUN_FIGURES, RegionGroup, RunFigure, aggregate, unit_of};
-pub use compare::{CompareGroup, CompareKey, CompareSource, Comparison, Spread, compare};
+pub use compare::{
+    CompareGroup, CompareKey, CompareOptions, CompareSource, Comparison, Spread, compare, compare_chosen,
+};
 pub use compare_context::ContextLine;
 pub use compare_figures::{FIGURES, Figure};
 pub use dictionary::{DictionaryEntry, data_dictionary};

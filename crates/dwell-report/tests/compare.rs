@@ -9,7 +9,10 @@ use dwell_events::schema::memory::MemoryRow;
 use dwell_events::schema::tokens::{self, TokenRow};
 use dwell_events::server::{BufferKind, ReportedBuffer};
 use dwell_report::text::comparison_text;
-use dwell_report::{CompareSource, Comparison, ReportError, RunResults, Spread, compare, comparison_figures};
+use dwell_report::{
+    CompareOptions, CompareSource, Comparison, ExclusionReason, ReportError, RunResults, Spread, compare,
+    compare_chosen, comparison_figures,
+};
 use dwell_store::TableWriter;
 use serde_json::{Value, json};
 
@@ -347,12 +350,68 @@ fn figures_show_the_numbers_and_are_the_same_bytes_again() {
     assert_eq!(names, ["compare", "curve", "growth", "speed"]);
     let [memory, curve, growth, speed] = [0, 1, 2, 3].map(|place| (figures[place].svg(), figures[place].csv()));
     let total = found.groups[0].figures["steady_bytes"].median;
-    assert!(memory.1.contains(&format!("context 1024,total,1,{total},{total},{total}\n")), "{}", memory.1);
+    assert!(memory.1.contains(&format!("context 1024,PSS,total,1,{total},{total},{total}\n")), "{}", memory.1);
     assert!(curve.0.contains(">f16 · 24.0 KiB/position<"), "{}", curve.0);
+    assert!(curve.0.contains(">Steady memory, own without compute buffers (MiB)<"), "{}", curve.0);
     let theory = curve.1.lines().find(|line| line.contains(",theory,4096,")).unwrap();
     assert!(theory.ends_with(&format!(",{}", 50 * MIB + PER_TOKEN * 4_096)), "{theory}");
-    assert!(growth.0.contains(">context 1024<") && growth.1.contains("\ncontext 1024,1,"), "{}", growth.1);
+    assert!(growth.0.contains(">context 1024<") && growth.1.contains("\ncontext 1024,PSS,1,"), "{}", growth.1);
     assert!(!growth.1.contains("context 4096"), "a run without tokens has no line");
     assert!(speed.1.contains("context 4096,decode_tokens_per_s,1,9,9,9\n"), "{}", speed.1);
     assert_eq!(figures, comparison_figures(&found).unwrap());
+}
+
+/// The curve of a comparison as SVG and CSV.
+fn curve_of(runs: &[CompareSource]) -> Option<(String, String)> {
+    let figures = comparison_figures(&compare(runs).unwrap()).unwrap();
+    figures.iter().find(|figure| figure.name() == "curve").map(|figure| (figure.svg(), figure.csv()))
+}
+
+#[test]
+fn a_curve_has_one_kind_of_memory_and_no_line_beyond_its_runs() {
+    let without_own = |run_id: &str, length: u64| {
+        let mut source = run(run_id, "vllm", length, 8.0);
+        let memory = source.facts.metadata.memory.as_mut().unwrap();
+        memory.steady_own_bytes = None;
+        memory.steady.iter_mut().chain(&mut memory.peak).for_each(|split| split.total_kind = MemoryKind::Rss);
+        source
+    };
+    let mut runs = vec![run("a", "llama_cpp", 1_024, 10.0), run("b", "llama_cpp", 2_048, 10.0)];
+    runs.extend([1_024, 4_096].map(|length| without_own(&length.to_string(), length)));
+    let found = compare(&runs).unwrap();
+    let kinds: Vec<MemoryKind> = found.context_lines.iter().map(|line| line.memory).collect();
+    assert_eq!(kinds, [MemoryKind::Own, MemoryKind::Rss], "each line is printed on its best basis");
+    let (svg, csv) = curve_of(&runs).unwrap();
+    assert!(svg.contains(">Steady memory, RSS without compute buffers (MiB)<"), "{svg}");
+    assert!(csv.lines().skip(1).all(|line| line.contains(",RSS without compute buffers,")), "{csv}");
+    let end = |engine: &str, series: &str| {
+        let is_of = |line: &&str| line.starts_with(engine) && line.contains(&format!(",{series},"));
+        csv.lines().rfind(is_of).unwrap().split(',').nth(5).unwrap().to_owned()
+    };
+    assert_eq!([end("llama_cpp", "fit"), end("llama_cpp", "theory"), end("vllm", "fit")], ["2048", "2048", "4096"]);
+    for own in &mut runs[..2] {
+        let memory = own.facts.metadata.memory.as_mut().unwrap();
+        (memory.steady, memory.rss.steady_bytes) = (None, None);
+    }
+    assert!(curve_of(&runs).is_none(), "own memory and RSS have no axis in common");
+    assert!(curve_of(&runs[..2]).unwrap().0.contains(">Steady memory, own (MiB)<"), "one basis alone is drawn");
+}
+
+#[test]
+fn runs_of_an_experiment_are_chosen_and_reasons_are_taken_in() {
+    let of = |run_id: &str, name: &str, kind: &str| {
+        let mut metadata = serde_json::to_value(run(run_id, "llama_cpp", 1_024, 8.0).facts.metadata).unwrap();
+        metadata["experiment"] = json!({"id": format!("id-{name}"), "name": name, "run_kind": kind});
+        source(metadata, false)
+    };
+    let runs = [of("a", "sweep", "repetition"), of("b", "other", "repetition"), of("c", "sweep", "warmup")];
+    let ids = |experiment: Option<&str>, include: &[ExclusionReason]| {
+        let options = CompareOptions { experiment: experiment.map(str::to_owned), include: include.to_vec() };
+        compare_chosen(&runs, &options).map(|found| found.groups[0].run_ids.join(" "))
+    };
+    assert_eq!(ids(None, &[]).unwrap(), "a b");
+    assert_eq!(ids(Some("sweep"), &[]).unwrap(), "a");
+    assert_eq!(ids(Some("id-other"), &[]).unwrap(), "b");
+    assert_eq!(ids(Some("sweep"), &[ExclusionReason::Warmup]).unwrap(), "a c");
+    assert!(matches!(ids(Some("none"), &[]), Err(ReportError::UnknownExperiment { .. })));
 }

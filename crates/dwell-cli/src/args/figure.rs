@@ -31,7 +31,7 @@ pub(crate) struct FigureArgs {
     /// Take the runs of this experiment only, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
-    /// Take in runs of an experiment that are left out for these reasons.
+    /// Take in runs that are left out for these reasons.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
     /// File to write if it ends with .svg, .pdf or .png, else the folder for the files. Default: the current folder.

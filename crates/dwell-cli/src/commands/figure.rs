@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_report::{
-    ALL_FIGURES, AggregateOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource, RunPage,
-    aggregate, compare, figure_named,
+    ALL_FIGURES, AggregateOptions, CompareOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource,
+    RunPage, aggregate, compare_chosen, figure_named,
 };
 use dwell_store::{RunDir, TreeKind};
 
@@ -51,9 +51,12 @@ impl<'a> Asked<'a> {
             None => (name, args.metric.as_deref()),
         };
         let asked = Self { kind: figure_named(name).map_err(hinted)?, metric };
-        let is_of_experiment = asked.kind.source() == FigureSource::Experiment;
-        if !is_of_experiment && (metric.is_some() || args.experiment.is_some() || !args.include.is_empty()) {
-            return Err(asked.misfit("and a metric, an experiment or reasons to include were given").into());
+        let source = asked.kind.source();
+        if source != FigureSource::Experiment && metric.is_some() {
+            return Err(asked.misfit("found a metric of an experiment").into());
+        }
+        if source == FigureSource::Run && (args.experiment.is_some() || !args.include.is_empty()) {
+            return Err(asked.misfit("found a choice among several runs").into());
         }
         Ok(asked)
     }
@@ -74,7 +77,8 @@ fn draw(asked: &Asked<'_>, args: &FigureArgs) -> anyhow::Result<(DrawnFigure, bo
         (FigureSource::Run, paths) => Err(asked.misfit(&format!("found {} paths", paths.len())).into()),
         (FigureSource::Runs, paths) => {
             let (sources, has_unreadable) = read_sources(paths)?;
-            let comparison = compare(&sources).map_err(hinted)?;
+            let options = CompareOptions { experiment: args.experiment.clone(), include: args.include.clone() };
+            let comparison = compare_chosen(&sources, &options).map_err(hinted)?;
             let drawn = asked.kind.draw(&FigureInput::Runs(&comparison), args.size).map_err(hinted)?;
             Ok((drawn, has_unreadable))
         }

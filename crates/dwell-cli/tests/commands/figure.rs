@@ -76,11 +76,13 @@ fn what_cannot_be_drawn_is_said_with_a_hint() {
     let place = Workplace::new();
     let run = tiny_run(&place);
     let out = place.path().join("out");
-    let cases: [(&[&str], &Path, &str); 6] = [
+    let cases: [(&[&str], &Path, &str); 8] = [
         (&["survivle"], &run.dir, "did you mean `survival`?"),
         (&["curve"], &run.dir, "found no runs of one engine and model with two context lengths"),
         (&["survival"], run.dir.parent().unwrap(), "found a folder of runs"),
-        (&["survival", "--metric", "x"], &run.dir, "which is one of a run"),
+        (&["survival", "--metric", "x"], &run.dir, "which is one of a run, found a metric"),
+        (&["survival", "--experiment", "x"], &run.dir, "which is one of a run, found a choice"),
+        (&["speed", "--experiment", "x"], &run.dir, "experiment"),
         (&["experiment:nothing", "--include", "contaminated,quality_fail"], &run.dir, "one of these was needed"),
         (&["survival", "--size", "3x4mm"], &run.dir, "between 30 mm and 1200 mm"),
     ];

@@ -1,5 +1,7 @@
 //! `compare`: the parts of memory of configurations, one below the other.
 
+use dwell_analysis::memory::MemoryKind;
+
 use super::chart::axis::{Axis, Quantity};
 use super::chart::legend::{Entry, Sample, legend};
 use super::chart::mark::{Marker, interval};
@@ -8,7 +10,7 @@ use super::chart::plot::drawable;
 use super::chart::rows::Rows;
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
-use super::labels::short_labels;
+use super::labels::{kind_name, short_labels};
 use super::scene::{Colour, Scene};
 use super::size::FigureSize;
 use super::table::Table;
@@ -55,10 +57,12 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
     let mut scene = size.scene(height_mm, height_mm);
     let sheet = drawable(&scene);
     let area = legend(&mut scene, sheet, &entries(&groups));
-    let x = Axis::between("Steady memory", Quantity::Bytes, least * 1.03, most * 1.03, area.width() / 4.0);
+    let kind = total_kind(&groups);
+    let title = kind.map_or_else(|| "Steady memory".to_owned(), |kind| format!("Steady memory, {}", kind_name(kind)));
+    let x = Axis::between(&title, Quantity::Bytes, least * 1.03, most * 1.03, area.width() / 4.0);
     let names = short_labels(comparison, &groups);
     let rows = Rows::open(&mut scene, area, &x, &names, 0.0);
-    let mut table = Table::new(&["configuration", "part", "n", "median_bytes", "min_bytes", "max_bytes"]);
+    let mut table = Table::new(&["configuration", "memory", "part", "n", "median_bytes", "min_bytes", "max_bytes"]);
     for (place, group) in groups.iter().enumerate() {
         draw_group(&mut scene, &rows, place, group);
         for figure in PARTS.iter().map(|(figure, _)| *figure).chain([NOT_RESIDENT, TOTAL]) {
@@ -67,7 +71,8 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
                 let n = spread.n as u64;
                 table.row([
                     name.into(),
-                    figure.trim_start_matches("steady_").trim_end_matches("bytes").trim_end_matches('_').into(),
+                    kind.map(kind_name).into(),
+                    part_name(figure).into(),
                     n.into(),
                     spread.median.into(),
                     spread.min.into(),
@@ -77,6 +82,16 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
         }
     }
     Some(Drawing { scene, table })
+}
+
+/// `kv_cache` for `steady_kv_cache_bytes`, `total` for the total.
+fn part_name(figure: &str) -> &str {
+    figure.strip_prefix("steady_").and_then(|name| name.strip_suffix("_bytes")).unwrap_or("total")
+}
+
+/// The kind of memory that all totals are of.
+fn total_kind(groups: &[&CompareGroup]) -> Option<MemoryKind> {
+    groups.iter().flat_map(|group| &group.total_kinds).find_map(|name| MemoryKind::from_name(name))
 }
 
 fn entries(groups: &[&CompareGroup]) -> Vec<Entry> {

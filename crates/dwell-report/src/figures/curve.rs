@@ -6,6 +6,7 @@ use super::chart::palette::{MUTED, series};
 use super::chart::plot::{drawable, opened};
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
+use super::labels::kind_name;
 use super::scene::Stroke;
 use super::size::FigureSize;
 use super::table::Table;
@@ -15,15 +16,15 @@ use crate::numbers;
 
 pub(super) const CURVE: FigureKind = FigureKind {
     name: "curve",
-    shows: "Steady memory against context length: every run, the fitted line, and the line by theory.",
-    needs: "runs of one engine and model with two context lengths",
+    shows: "Steady memory of one kind against context length: every run, the fitted line, and the line by theory.",
+    needs: "runs of one engine and model with two context lengths and a kind of memory that all runs have",
     draw: Draw::Runs(|comparison, size| Ok(draw(comparison, size))),
 };
 
 const RADIUS_PT: f64 = 1.9;
 
 fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
-    let lines = &comparison.context_lines;
+    let lines = &comparison.drawn_context_lines;
     let points = || lines.iter().flat_map(|line| &line.points);
     let longest = points().map(|&(length, _)| length).max()? as f64;
     let most = points().map(|&(_, bytes)| bytes).fold(0.0, f64::max);
@@ -31,18 +32,22 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
     let sheet = drawable(&scene);
     let area = legend(&mut scene, sheet, &entries(lines));
     let x = Axis::from_zero("Context length (positions)", Quantity::Number, longest, area.width() / 3.0);
-    let y = Axis::from_zero("Steady memory", Quantity::Bytes, most, area.height() - 30.0);
+    let basis = basis_name(lines.first()?);
+    let y = Axis::from_zero(&format!("Steady memory, {basis}"), Quantity::Bytes, most, area.height() - 30.0);
     let plot = opened(&mut scene, area, &x, &y, 0.0);
-    let mut table = Table::new(&["engine", "model_id", "kv_type", "series", "context_length", "bytes"]);
+    let mut table = Table::new(&["engine", "model_id", "kv_type", "memory", "series", "context_length", "bytes"]);
     for (place, line) in lines.iter().enumerate() {
         let (stroke, marker) = series(place);
         let thin = Stroke { width_pt: 0.5, dashes_pt: &[], ..stroke };
-        let straight = |slope: f64| [(0.0, line.base_bytes), (longest, line.base_bytes + slope * longest)];
+        // Beyond its own runs nothing is known of a configuration, however long the contexts of others are.
+        let end = line.points.iter().map(|&(length, _)| length).max().unwrap_or(0) as f64;
+        let straight = |slope: f64| [(0.0, line.base_bytes), (end, line.base_bytes + slope * end)];
         let mut note = |series: &str, context_length: f64, bytes: f64| {
             table.row([
                 line.engine.as_str().into(),
                 line.model_id.as_str().into(),
                 line.kv_type.as_deref().into(),
+                basis.as_str().into(),
                 series.into(),
                 context_length.into(),
                 bytes.into(),
@@ -61,6 +66,12 @@ fn draw(comparison: &Comparison, size: FigureSize) -> Option<Drawing> {
         }
     }
     Some(Drawing { scene, table })
+}
+
+/// `PSS`, or `own without compute buffers`.
+fn basis_name(line: &ContextLine) -> String {
+    let compute = if line.is_without_compute { " without compute buffers" } else { "" };
+    format!("{}{compute}", kind_name(line.memory))
 }
 
 fn entries(lines: &[ContextLine]) -> Vec<Entry> {

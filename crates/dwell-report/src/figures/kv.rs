@@ -4,12 +4,12 @@ use dwell_analysis::overview::KvMap;
 
 use super::chart::axis::{Axis, LABEL_PT, Quantity};
 use super::chart::heat::{HeatScale, shade_bar};
-use super::chart::palette::{READ, region_colour};
+use super::chart::palette::{MUTED, READ, region_colour};
 use super::chart::plot::{cells, drawable, opened};
 use super::drawn::Drawing;
 use super::kind::{Draw, FigureKind};
 use super::phases::{PHASES_PT, draw_phases};
-use super::scene::{Colour, Image, Rect, Scene, Shape};
+use super::scene::{Align, Colour, Image, Rect, Scene, Shape};
 use super::size::FigureSize;
 use super::table::Table;
 use crate::numbers;
@@ -17,17 +17,22 @@ use crate::page::RunPage;
 
 pub(super) const KV: FigureKind = FigureKind {
     name: "kv",
-    shows: "The KV cache by position and time: bytes held, and reads, of all layers together.",
+    shows: "The KV cache by position and time: bytes held, and reads, spread evenly over each life; all layers together.",
     needs: "KV blocks",
     draw: Draw::Run(draw),
 };
 
-const LEGEND_PT: f64 = 12.0;
+const LEGEND_PT: f64 = 21.0;
+const NOTE_BELOW_PT: f64 = 9.0;
 const GAP_PT: f64 = 8.0;
+
+const READS_NOTE: &str = "reads, spread evenly over each life";
 
 /// One number per cell, `row * bins + bin`.
 struct Panel {
     title: &'static str,
+    /// What a reader must know of the values; empty for nothing.
+    note: &'static str,
     colour: Colour,
     values: Vec<f64>,
     text: fn(f64) -> String,
@@ -40,12 +45,15 @@ fn draw(run: &RunPage, size: FigureSize) -> Option<Drawing> {
     let panels = [
         Panel {
             title: "bytes held",
+            note: "",
             colour: region_colour("kv_cache"),
             values: summed(map, |layer| &layer.resident_bytes, |bytes| *bytes as f64),
             text: |bytes| numbers::bytes(bytes.round() as u64),
         },
         Panel {
             title: "reads",
+            // The table of blocks counts reads and does not time them.
+            note: READS_NOTE,
             colour: READ,
             values: summed(map, |layer| &layer.cell_reads, |reads| f64::from(*reads)),
             text: |reads| numbers::count(reads.round() as u64),
@@ -102,11 +110,15 @@ impl Panel {
         let positions = crate::text::counted(map.positions_per_row, "position");
         let title = format!("{} in {positions} × {}", self.title, numbers::seconds(bin_s));
         shade_bar(scene, at, &title, self.colour, [(self.text)(0.0), (self.text)(scale.most)]);
+        if !self.note.is_empty() {
+            scene.label((at.0, at.1 + NOTE_BELOW_PT), Align::Begin, LABEL_PT, MUTED, self.note);
+        }
     }
 }
 
 fn table(map: &KvMap, panels: &[Panel; 2], begin_s: f64, bin_s: f64) -> Table {
-    let mut table = Table::new(&["first_position", "positions", "begin_s", "end_s", "held_bytes", "reads"]);
+    let mut table =
+        Table::new(&["first_position", "positions", "begin_s", "end_s", "held_bytes", "reads_spread_evenly"]);
     let bins = map.axis.bins as usize;
     for (cell, (&held, &reads)) in panels[0].values.iter().zip(&panels[1].values).enumerate() {
         if held > 0.0 || reads > 0.0 {

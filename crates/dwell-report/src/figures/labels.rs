@@ -1,8 +1,19 @@
 //! Names of configurations, as short as a figure needs them.
 
+use dwell_analysis::memory::MemoryKind;
+
 use crate::compare::{CompareGroup, Comparison};
 
 const SEPARATOR: &str = " · ";
+
+/// A kind of memory as titles of axes have it.
+pub(super) fn kind_name(kind: MemoryKind) -> &'static str {
+    match kind {
+        MemoryKind::Pss => "PSS",
+        MemoryKind::Rss => "RSS",
+        other => other.name(),
+    }
+}
 
 /// The labels of groups without what all of them share, such as the engine.
 pub(super) fn short_labels(comparison: &Comparison, groups: &[&CompareGroup]) -> Vec<String> {

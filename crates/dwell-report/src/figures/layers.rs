@@ -16,7 +16,7 @@ use crate::page::{RunPage, region_title};
 
 pub(super) const LAYERS: FigureKind = FigureKind {
     name: "layers",
-    shows: "Bytes loaded and stored by layer and region type; memory of no layer, such as embeddings, is left out.",
+    shows: "Bytes of every load and store of a layer's memory, clears included, by region type; loads and stores on scales of their own.",
     needs: "accesses to layers",
     draw: Draw::Run(draw),
 };

@@ -22,7 +22,8 @@ pub(super) const MEMORY_MAP: FigureKind = FigureKind {
     draw: Draw::Run(draw),
 };
 
-const LEGEND_PT: f64 = 13.0;
+const LEGEND_PT: f64 = 23.0;
+const LEGEND_ROW_PT: f64 = 10.0;
 const GROUP_GAP_PT: f64 = 2.0;
 /// A region type with few tensors must still be seen.
 const LEAST_GROUP_PT: f64 = 8.0;
@@ -143,6 +144,11 @@ fn draw_legend(scene: &mut Scene, sheet: Rect, scale: HeatScale) {
     let y = sheet.top + LABEL_PT / 2.0 + 0.5;
     let end = shade_bar(scene, (sheet.left, y), "loaded", READ, ends());
     shade_bar(scene, (end + 10.0, y), "stored", WRITTEN, ends());
+    let below = y + LEGEND_ROW_PT;
+    let both = Rect { left: sheet.left, top: below - 3.0, right: sheet.left + 11.0, bottom: below + 3.0 };
+    scene.rect(both, READ.blended(WRITTEN));
+    let said = "both (shades blended); shades are logarithmic";
+    scene.label((both.right + NAME_GAP_PT, below), Align::Begin, LABEL_PT, INK, said);
 }
 
 fn table(groups: &[Group<'_>], begin_s: f64, bin_s: f64) -> Table {
@@ -182,4 +188,21 @@ fn table(groups: &[Group<'_>], begin_s: f64, bin_s: f64) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legend_names_the_blend_and_the_scale() {
+        let mut scene = FigureSize::Column.scene(72.0, 88.0);
+        let sheet = drawable(&scene);
+        draw_legend(&mut scene, sheet, HeatScale::logarithmic([1.0, 1024.0]));
+        let svg = scene.svg();
+        assert!(svg.contains(">both (shades blended); shades are logarithmic<"), "{svg}");
+        let blend = READ.blended(WRITTEN);
+        let is_blend = |shape: &Shape| matches!(shape, Shape::Path { fill: Some(colour), .. } if *colour == blend);
+        assert!(scene.shapes().iter().any(is_blend));
+    }
 }

@@ -75,9 +75,11 @@ fn entries(curves: &[&SurvivalCurve]) -> Vec<Entry> {
     entries
 }
 
-/// Whether data was left when the trace ended.
+/// Whether data was left when the trace ended. A curve that ends at 0 s says of such data only that it lasts longer than
+/// nothing.
 fn is_open(curve: &SurvivalCurve) -> bool {
-    curve.surviving.last().is_some_and(|share| *share > 0.0)
+    let is_above_zero = |numbers: &[f64]| numbers.last().is_some_and(|number| *number > 0.0);
+    curve.open_bytes > 0 && is_above_zero(&curve.surviving) && is_above_zero(&curve.at_s)
 }
 
 /// Edges of the steps: every byte lives longer than the left end of the axis.
@@ -135,4 +137,32 @@ fn table(curves: &[&SurvivalCurve], thresholds: &[Threshold]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_curve_with_data_left_after_some_time_has_a_ring() {
+        let curve = |open_bytes, last_s, share| SurvivalCurve {
+            region_type: "work_buffer".to_owned(),
+            endpoint: Endpoint::Retention,
+            life_bytes: 40_674_816,
+            open_bytes,
+            at_s: vec![last_s],
+            surviving: vec![share],
+            surviving_low: vec![share],
+            surviving_high: vec![share],
+        };
+        let has_ring = |curve: SurvivalCurve| {
+            let is_ringed = entries(&[&curve]).iter().any(|entry| entry.sample == Sample::Ring);
+            assert_eq!(table(&[&curve], &[]).csv().ends_with(",true\n"), is_ringed, "the table says the same");
+            is_ringed
+        };
+        assert!(has_ring(curve(38_016, 7.5, 0.000_9)));
+        assert!(!has_ring(curve(38_016, 0.0, 0.000_9)), "open data of which nothing is known");
+        assert!(!has_ring(curve(38_016, 7.5, 0.0)), "all of it ended before");
+        assert!(!has_ring(curve(0, 7.5, 0.000_9)), "nothing was left");
+    }
 }

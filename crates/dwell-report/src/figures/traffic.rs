@@ -18,7 +18,7 @@ use crate::page::{RunPage, region_title};
 
 pub(super) const TRAFFIC: FigureKind = FigureKind {
     name: "traffic",
-    shows: "Bandwidth by region type over time, loads upwards and stores downwards.",
+    shows: "Bandwidth by region type over time: loads upwards, stores downwards, each on its own scale.",
     needs: "accesses",
     draw: Draw::Run(draw),
 };

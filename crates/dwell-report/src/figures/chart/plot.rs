@@ -148,6 +148,21 @@ pub(in crate::figures) fn fitted(text: &str, size_pt: f64, width_pt: f64) -> Str
     format!("{}…", kept.iter().collect::<String>().trim_end())
 }
 
+/// Text shortened in its middle to a width: names often differ at their ends, such as `model.q4_1` and `model.q8_0`.
+pub(in crate::figures) fn fitted_middle(text: &str, size_pt: f64, width_pt: f64) -> String {
+    if text_width(text, size_pt) <= width_pt {
+        return text.to_owned();
+    }
+    let letters: Vec<char> = text.chars().collect();
+    let kept = |count: usize| {
+        let (head, tail) = (count.div_ceil(2), count / 2);
+        let part = |letters: &[char]| letters.iter().collect::<String>();
+        format!("{}…{}", part(&letters[..head]).trim_end(), part(&letters[letters.len() - tail..]).trim_start())
+    };
+    let fits = (1..letters.len()).rev().map(kept).find(|text| text_width(text, size_pt) <= width_pt);
+    fits.unwrap_or_else(|| "…".to_owned())
+}
+
 /// Equal cells of an area, row by row.
 pub(in crate::figures) fn cells(area: Rect, count: usize, columns: usize, gap_pt: f64) -> Vec<Rect> {
     let columns = columns.clamp(1, count.max(1));
@@ -184,5 +199,7 @@ mod tests {
         assert_eq!(fitted("ab", 7.0, 100.0), "ab");
         let cut = fitted("abcdefghij", 7.0, 20.0);
         assert!(cut.ends_with('…') && text_width(&cut, 7.0) <= 20.0, "{cut}");
+        let cut = fitted_middle("smollm2-135m-instruct.q4_1", 7.0, 60.0);
+        assert!(cut.starts_with("smol") && cut.ends_with("q4_1") && text_width(&cut, 7.0) <= 60.0, "{cut}");
     }
 }
