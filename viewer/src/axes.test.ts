@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byteTicks, linear, logarithmic, powerTicks, timeTicks } from "./axes.ts";
+import { bottomAxis, byteTicks, linear, logarithmic, powerTicks, timeTicks } from "./axes.ts";
 import { duration } from "./format.ts";
 
 const labels = (ticks: { label: string }[]): string[] => ticks.map(({ label }) => label.replaceAll("\u202f", " "));
@@ -31,4 +31,17 @@ test("powers are thinned until they fit", () => {
     powerTicks([2, 8], 2, 9, String).map(({ value }) => value),
     [2, 4, 8],
   );
+});
+
+test("labels of an axis do not overlap, and each tick has its line", () => {
+  const plot = { left: 0, top: 0, width: 300, height: 100 };
+  // The last label is moved inside the picture, onto the one before it.
+  const ticks = [0, 100, 230, 290].map((value) => ({ value, label: "3.0012 s" }));
+  const marks = bottomAxis(plot, (x) => x, ticks);
+  const shown = marks.filter(({ tag }) => tag === "text");
+  assert.deepEqual(
+    shown.map(({ attributes }) => attributes["x"]),
+    [0, 100, 230],
+  );
+  assert.equal(marks.filter(({ tag }) => tag === "line").length, 4);
 });

@@ -4,6 +4,7 @@ import { ticks } from "d3-array";
 import { scaleLinear, scaleLog } from "d3-scale";
 
 import { byteUnit, fixed, timeUnit, withUnit } from "./format.ts";
+import { textWidth } from "./legend.ts";
 import { line, text, type Mark } from "./mark.ts";
 
 /** A rectangle of the picture in which data is drawn. */
@@ -25,6 +26,8 @@ export type Scale = (value: number) => number;
 /** Pixels that a label with its surroundings needs. */
 const LABEL_WIDTH = 84;
 const LABEL_HEIGHT = 26;
+/** Pixels between two labels, at least. */
+const LABEL_GAP = 4;
 
 export function linear(domain: readonly [number, number], range: readonly [number, number]): Scale {
   return scaleLinear(domain, range).clamp(true);
@@ -81,13 +84,26 @@ export function powerTicks(
 /** Labels below a plot, with lines through it, or short ones below it where they would cross a map. */
 export function bottomAxis(plot: Plot, scale: Scale, shown: Tick[], isMap = false): Mark[] {
   const bottom = plot.top + plot.height;
+  let end = -Infinity;
   return shown.flatMap(({ value, label }) => {
     const x = scale(value);
-    return [
-      isMap ? gridLine(x, bottom, x, bottom + 4) : gridLine(x, plot.top, x, bottom),
-      text(x, bottom + 16, label, { "text-anchor": anchor(x, plot) }),
-    ];
+    const tick = isMap ? gridLine(x, bottom, x, bottom + 4) : gridLine(x, plot.top, x, bottom);
+    const extent = labelExtent(x, label, plot);
+    // A label that is moved inside the picture may reach its neighbour: then its line is drawn alone.
+    if (extent[0] < end + LABEL_GAP) {
+      return [tick];
+    }
+    end = extent[1];
+    return [tick, text(x, bottom + 16, label, { "text-anchor": anchor(x, plot) })];
   });
+}
+
+/** From where to where a label reaches. */
+function labelExtent(x: number, label: string, plot: Plot): [number, number] {
+  const width = textWidth(label);
+  const place = anchor(x, plot);
+  const begin = place === "start" ? x : place === "end" ? x - width : x - width / 2;
+  return [begin, begin + width];
 }
 
 /** Labels left of a plot, with lines through it. */

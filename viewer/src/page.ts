@@ -287,6 +287,8 @@ export interface Comparison {
   sections: { title: string; rows: ComparisonRow[] }[];
   /** What makes the comparison unequal, one sentence each. */
   notes: string[];
+  /** Names of the runs of the page that tell them apart. */
+  run_titles: string[];
 }
 
 /** A point with its interval; `low` and `high` are null where there are too few runs. */
@@ -318,8 +320,10 @@ export interface ExcludedRun {
 export interface Experiment {
   name: string;
   description: string;
-  /** What ran, one sentence. */
+  /** What ran, one sentence; that no run counts and why, if none does. */
   headline: string;
+  /** The class of each kind of memory and in how many runs, one sentence each; empty if no run counts. */
+  answer: string[];
   /** What varies, for instance `context_length: 256, 512`. */
   axes: string[];
   trust: Statement[];

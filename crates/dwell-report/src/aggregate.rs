@@ -11,6 +11,7 @@ use crate::ReportError;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_and_inclusions_text};
 use crate::group::{GroupKey, telling_keys, varying_keys};
 use crate::run_results::{MetricsLine, RunResults};
+use crate::text::{capitalised, counted};
 
 /// The column of `metrics.csv` with the class rather than a number.
 const SUITABILITY: &str = "suitability";
@@ -86,6 +87,17 @@ impl Aggregate {
         self.groups.iter().flat_map(|group| &group.regions).map(|region| region.region_type.as_str()).collect()
     }
 
+    /// How many of the runs that count gave a region type each class of suitability.
+    pub fn classes_of(&self, region_type: &str) -> BTreeMap<&str, usize> {
+        let mut classes = BTreeMap::new();
+        for region in self.groups.iter().flat_map(|group| &group.regions) {
+            for (class, runs) in region.suitability.iter().filter(|_| region.region_type == region_type) {
+                *classes.entry(class.as_str()).or_default() += runs;
+            }
+        }
+        classes
+    }
+
     /// Whether some group has too few runs for an interval.
     pub fn has_small_groups(&self) -> bool {
         self.groups.iter().any(|group| group.run_ids.len() < INTERVAL_SAMPLES_MIN)
@@ -111,16 +123,17 @@ impl Aggregate {
     pub fn caption(&self) -> String {
         let words = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let small = if self.has_small_groups() { "; a group of fewer than three runs has none" } else { "" };
-        format!(
-            "Means of {} runs in {} groups with 95 % confidence intervals (Student t){small}; {}. \
-             Definitions of {}; basis {}. All: {}.",
-            self.runs,
-            self.groups.len(),
+        let means = format!(
+            "Means of {} in {} with 95 % confidence intervals (Student t){small}; {}",
+            counted(self.runs as u64, "run"),
+            counted(self.groups.len() as u64, "group"),
             self.exclusions_text(),
-            words(&self.definitions),
-            words(&self.basis),
-            self.common_keys(),
-        )
+        );
+        let of = |name: &str, words: String| if words.is_empty() { words } else { format!("{name} {words}") };
+        let known = [of("definitions of", words(&self.definitions)), of("basis", words(&self.basis))];
+        let known = capitalised(&known.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "));
+        let parts = [means, known, of("All:", self.common_keys())].into_iter().filter(|part| !part.is_empty());
+        parts.map(|part| part + ".").collect::<Vec<_>>().join(" ")
     }
 
     /// Which runs do not count, and which do though they usually do not.

@@ -14,8 +14,9 @@ use dwell_events::server::ServerDescription;
 use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
 use serde::Serialize;
 
+use crate::numbers::seconds;
 use crate::page::RunReport;
-use crate::text::model_title_of;
+use crate::text::{counted, model_title_of};
 
 /// What a run says, in short.
 #[derive(Clone, Debug, Serialize)]
@@ -151,15 +152,20 @@ impl RegionsSummary {
         self.definitions == Definitions::Dwell.name()
     }
 
-    /// How long a life has to be seen for every class to be decided.
-    pub(crate) fn decisive_s(&self) -> f64 {
-        self.thresholds.high_retention_s.max(self.thresholds.medium_retention_s)
+    /// What would give every region type a class.
+    pub(crate) fn decided_by(&self) -> String {
+        decided_by(&self.thresholds, self.rated_at_tokens_per_s, self.steps)
     }
+}
 
-    /// The steps that take so long at the pace of the classes that every class is decided: one more, in which what is to last
-    /// so long is stored.
-    pub(crate) fn decisive_steps(&self) -> Option<u64> {
-        self.rated_at_tokens_per_s.map(|tokens_per_s| (self.decisive_s() * tokens_per_s).ceil() as u64 + 1)
+/// What would give every region type a class that the run was too short for: `201 steps`. Without steps, a time of use.
+pub(crate) fn decided_by(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>, steps: u64) -> String {
+    let decisive_s = thresholds.high_retention_s.max(thresholds.medium_retention_s);
+    // One more, in which what is to last so long is stored.
+    match tokens_per_s.map(|tokens_per_s| (decisive_s * tokens_per_s).ceil() as u64 + 1) {
+        Some(decisive) if decisive <= steps => "a longer run".to_owned(),
+        Some(decisive) => counted(decisive, "step"),
+        None => format!("{} of use", seconds(decisive_s)),
     }
 }
 
@@ -296,5 +302,18 @@ impl RegionSummary {
             basis: row.retention.basis.name(),
         };
         metrics.region_types.iter().map(entry).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_a_class_is_a_number_of_steps_or_a_time() {
+        let thresholds = SuitabilityThresholds::default();
+        assert_eq!(decided_by(&thresholds, Some(20.0), 64), "201 steps");
+        assert_eq!(decided_by(&thresholds, Some(20.0), 201), "a longer run");
+        assert_eq!(decided_by(&thresholds, None, 0), "10.0 s of use");
     }
 }

@@ -33,8 +33,8 @@ fn run_of(metadata: Value, retention_s: f64) -> RunResults {
         values.push(("write_once_ratio_mean", Figure::Number(ratio)));
         values
     };
-    let retention =
-        ["retention_p99_s", "retention_p99_low_s"].map(|column| (column, Figure::Number(retention_s))).to_vec();
+    let columns = ["retention_p99_s", "retention_p99_low_s", "needed_p99_s", "needed_p99_low_s"];
+    let retention = columns.map(|column| (column, Figure::Number(retention_s))).to_vec();
     run.set_metrics(vec![("weight".into(), [line(1.0), retention].concat()), ("kv_cache".into(), line(0.5))]);
     run
 }
@@ -165,11 +165,11 @@ fn figures_show_the_numbers_and_are_the_same_bytes_again() {
     assert_eq!(names, ["experiment"]);
     // Speed and write-once ratio are the same everywhere: only retention varies.
     let header = "metric,unit,line,x_name,x,n,mean,ci95_low,ci95_high,is_lower_bound\n";
-    let rows = "weight_retention_p99_low_s,s,,context_length,256.0,2,2,,,false\n\
-                weight_retention_p99_low_s,s,,context_length,512.0,1,0.0625,,,false\n";
+    let rows = "weight_needed_p99_low_s,s,,context_length,256.0,2,2,,,false\n\
+                weight_needed_p99_low_s,s,,context_length,512.0,1,0.0625,,,false\n";
     assert_eq!(figures[0].csv(), format!("{header}{rows}"));
     let svg = figures[0].svg();
-    for text in [">Weights<", ">required retention, p99 (s)<", ">context length<", ">256<", ">512<"] {
+    for text in [">Weights<", ">needed, p99", ">context length<", ">256<", ">512<"] {
         assert!(svg.contains(text), "no {text:?} in {svg}");
     }
     assert_eq!(figures, experiment_figures(&found).unwrap());
@@ -188,20 +188,20 @@ fn the_figures_of_repetitions_have_the_labels_of_those_of_one_run() {
 #[test]
 fn a_single_metric_is_drawn_by_its_name_and_bounds_are_said_to_be_bounds() {
     let mut bounded = run("a", 256, 4.0, "repetition");
-    let low = ("retention_p99_low_s", Figure::Number(4.0));
+    let low = ("needed_p99_low_s", Figure::Number(4.0));
     bounded.set_metrics(vec![("weight".into(), vec![low])]);
     let found = aggregate(&[bounded, run("b", 512, 2.0, "repetition")], &AggregateOptions::default()).unwrap();
     let kind = figure_named("experiment").unwrap();
     let draw =
         |metric| kind.draw(&FigureInput::Experiment { aggregate: &found, metric: Some(metric) }, FigureSize::Column);
-    let drawn = draw("weight_retention_p99_low_s").unwrap();
-    assert_eq!(drawn.name(), "experiment-weight_retention_p99_low_s");
+    let drawn = draw("weight_needed_p99_low_s").unwrap();
+    assert_eq!(drawn.name(), "experiment-weight_needed_p99_low_s");
     let bounds: Vec<bool> = drawn.csv().lines().skip(1).map(|line| line.ends_with(",true")).collect();
     assert_eq!(bounds, [true, false]);
     let png = drawn.file(FigureFormat::Png).unwrap();
     assert_eq!((&png[1..4], u32::from_be_bytes(png[16..20].try_into().unwrap())), (&b"PNG"[..], 1004));
     assert!(drawn.file(FigureFormat::Pdf).unwrap().starts_with(b"%PDF"));
-    let unknown = draw("weight_retention_p99").unwrap_err();
+    let unknown = draw("weight_needed_p99").unwrap_err();
     assert!(matches!(unknown, ReportError::UnknownPlot { nearest: Some(_), .. }), "{unknown}");
     assert!(unknown.to_string().contains("decode_tokens_per_s"), "{unknown}");
 }

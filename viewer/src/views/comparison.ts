@@ -14,14 +14,20 @@ import { survivalChart } from "./survival.ts";
 import { lanesChart, type TimelineScene } from "./timeline.ts";
 import { trustList, trustWords } from "./trust.ts";
 
-export function comparisonSections(comparison: Comparison, runs: RunPage[], add: AddChart): HTMLElement[] {
+/** Runs under names that tell them apart: folders of several models may each have a run of the same name. */
+export function namedRuns({ run_titles }: Pick<Comparison, "run_titles">, runs: RunPage[]): RunPage[] {
+  return runs.map((run, at) => ({ ...run, run_id: run_titles[at] ?? run.run_id }));
+}
+
+export function comparisonSections(comparison: Comparison, pages: RunPage[], add: AddChart): HTMLElement[] {
+  const runs = namedRuns(comparison, pages);
   const notes = element("ul", { class: "words" }, ...comparison.notes.map((note) => element("li", {}, note)));
   const verdicts = runs.flatMap((run) => [
     element("h3", {}, run.run_id, element("span", { class: "tally" }, trustWords(run.trust))),
     element("p", { class: "headline" }, run.headline),
     element("p", {}, run.answer),
     element("details", {}, element("summary", {}, "How far to trust this run"), trustList(run.trust)),
-    regionTable(run.regions),
+    regionTable(run),
   ]);
   const hasNotes = comparison.notes.length > 0;
   const table = section(

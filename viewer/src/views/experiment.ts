@@ -42,23 +42,27 @@ const DODGE = 5;
 export function experimentSections(experiment: Experiment, add: AddChart): HTMLElement[] {
   const plots = experiment.plots.map((plot) => element("div", { class: "plot" }, add(experimentChart(plot).withHeading())));
   const excluded = experiment.excluded.map(({ run_id, reason }) => element("li", {}, element("code", {}, run_id), ` ${reason}`));
+  const results = section(
+    "plots",
+    "Results",
+    "Large dots are means with 95 % intervals; small dots are single runs. All vertical axes begin at 0.",
+    element("div", { class: "plots" }, ...plots),
+  );
   return [
     section(
       "experiment",
       "Experiment",
       null,
-      element("p", { class: "headline" }, experiment.description),
-      element("p", { class: "answer" }, experiment.headline),
-      element("ul", { class: "words" }, ...experiment.axes.map((axis) => element("li", {}, axis))),
+      element("p", { class: "headline" }, experiment.headline),
+      ...experiment.answer.map((sentence) => element("p", { class: "answer" }, sentence)),
+      experiment.description === "" ? null : element("p", {}, experiment.description),
+      experiment.axes.length === 0
+        ? null
+        : element("ul", { class: "words" }, ...experiment.axes.map((axis) => element("li", {}, axis))),
       element("h3", {}, "How far to trust this", element("span", { class: "tally" }, trustWords(experiment.trust))),
       trustList(experiment.trust),
     ),
-    section(
-      "plots",
-      "Results",
-      "Large dots are means with 95 % intervals; small dots are single runs. All vertical axes begin at 0.",
-      element("div", { class: "plots" }, ...plots),
-    ),
+    ...(plots.length === 0 ? [] : [results]),
     section(
       "excluded",
       "Runs left out",

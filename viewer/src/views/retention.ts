@@ -97,8 +97,9 @@ function atSpeed(region: RegionRow, { metrics }: RunPage): RetentionRow {
   };
 }
 
+/** A lower bound of 0 says nothing. */
 function longest(row: RetentionRow): number | null {
-  return row.p99_s ?? row.p99_low_s;
+  return row.p99_s ?? (row.p99_low_s === 0 ? null : row.p99_low_s);
 }
 
 function draw(scene: RetentionScene, width: number): Drawing<RetentionScene> {

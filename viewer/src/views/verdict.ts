@@ -17,6 +17,6 @@ export const verdictView: RunView = ({ run, add }) => {
     trustList(run.trust),
     ...(run.regions.length === 0
       ? []
-      : [element("h3", {}, "What each kind of memory needs"), regionTable(run.regions), add(retentionChart(run).withHeading())]),
+      : [element("h3", {}, "What each kind of memory needs"), regionTable(run), add(retentionChart(run).withHeading())]),
   );
 };

@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { experimentPage, REALISTIC, runPage } from "../../test/sample.ts";
+import { namedRuns } from "./comparison.ts";
 import { xValues } from "./experiment.ts";
 import { WORDS } from "./help.ts";
 import { kvGrid, kvLegendTitle, KvLives } from "./kv.ts";
 import { layersScene } from "./layers.ts";
 import { memoryScene } from "./memory.ts";
+import { regionColumns } from "./regions.ts";
 import { retentionScene } from "./retention.ts";
 import { survivalScene } from "./survival.ts";
 import { trustWords } from "./trust.ts";
@@ -94,4 +96,25 @@ test("the glossary says what classes ask for", () => {
   const meaning = WORDS.find(([word]) => word === "Managed-retention memory")?.[1] ?? "";
   assert.match(meaning, /share of the stored data stays for the retention of the class/);
   assert.doesNotMatch(meaning, /write-once/);
+});
+
+test("the table of regions says which quantile its times are and at what speed", () => {
+  const titles = (speed: number | null): string[] =>
+    regionColumns(speed)
+      .slice(2, 4)
+      .map(([title]) => title.replaceAll("\u202f", " "));
+  assert.deepEqual(titles(20), ["Needed (p99, at 20 tokens/s)", "Held (median, in this run)"]);
+  assert.deepEqual(titles(null), ["Needed (p99, in this run)", "Held (median, in this run)"]);
+});
+
+test("runs of the same name are shown by what tells them apart", () => {
+  const names = namedRuns({ run_titles: ["small/demo", "large/demo"] }, [run, run]).map(({ run_id }) => run_id);
+  assert.deepEqual(names, ["small/demo", "large/demo"]);
+});
+
+test("a lower bound of 0 is not drawn", () => {
+  const [first, ...others] = run.regions;
+  const unknown = { ...first, retention_p99_s: null, retention_p99_low_s: 0 };
+  const types = retentionScene({ ...run, regions: [unknown, ...others] }).rows.map(({ region_type }) => region_type);
+  assert.ok(!types.includes(first.region_type));
 });

@@ -30,16 +30,16 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// The page that the paths ask for, and whether some runs could not be read.
 fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
-    match args.paths.as_slice() {
-        [path] if args.experiment.is_some() => experiment_page(path, args),
-        _ if args.experiment.is_some() => {
+    match (args.paths.as_slice(), &args.experiment) {
+        ([path], Some(asked)) => experiment_page(path, asked, args),
+        (_, Some(_)) => {
             Err(Failure::new("reporting on an experiment takes one results directory").hint("name one folder").into())
         }
-        [path] if kind_at(path)? == TreeKind::Run => {
+        ([path], None) if kind_at(path)? == TreeKind::Run => {
             let run = RunDir::open(path).map_err(hinted)?;
             Ok((Page::of_run(RunPage::load(&run).map_err(hinted)?), false))
         }
-        paths => {
+        (paths, None) => {
             let (sources, has_unreadable) = read_sources(paths)?;
             let comparison = compare(&sources).map_err(hinted)?;
             Ok((Page::of_comparison(&comparison).map_err(hinted)?, has_unreadable))
@@ -47,16 +47,16 @@ fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
     }
 }
 
-fn experiment_page(path: &Path, args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
+fn experiment_page(path: &Path, asked: &str, args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
     let found = read_runs(path)?;
     let options =
-        AggregateOptions { columns: Vec::new(), experiment: args.experiment.clone(), include: args.include.clone() };
+        AggregateOptions { columns: Vec::new(), experiment: Some(asked.to_owned()), include: args.include.clone() };
     let aggregate = aggregate(&found.facts, &options).map_err(hinted)?;
     if aggregate.runs == 0 {
         return Err(nothing_counts(&aggregate, path).into());
     }
-    warn_of_missing_runs(path, args.experiment.as_deref(), &found.facts);
-    Ok((Page::of_experiment(&aggregate), found.has_unreadable))
+    warn_of_missing_runs(path, Some(asked), &found.facts);
+    Ok((Page::of_experiment(&aggregate, asked), found.has_unreadable))
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -1,5 +1,7 @@
 //! Runs or runtimes side by side.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::compare::{CompareGroup, Comparison};
@@ -15,6 +17,7 @@ pub(super) struct ComparisonPage {
     columns: Vec<String>,
     sections: Vec<Section>,
     notes: Vec<String>,
+    run_titles: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -53,7 +56,13 @@ impl ComparisonPage {
         }
         sections.retain(|section| !section.rows.is_empty());
         let notes = comparison.warnings.iter().chain(&comparison.notes).cloned().collect();
-        Self { columns: comparison.groups.iter().map(|group| comparison.label_of(group)).collect(), sections, notes }
+        let drawn: Vec<&Path> = drawn_runs(comparison).collect();
+        Self {
+            columns: comparison.groups.iter().map(|group| comparison.label_of(group)).collect(),
+            sections,
+            notes,
+            run_titles: run_titles(&drawn),
+        }
     }
 }
 
@@ -72,6 +81,36 @@ fn row(comparison: &Comparison, figure: &Figure) -> Row {
 }
 
 /// One run of each configuration, for what is drawn.
-pub(super) fn drawn_runs(comparison: &Comparison) -> impl Iterator<Item = &std::path::Path> {
+pub(super) fn drawn_runs(comparison: &Comparison) -> impl Iterator<Item = &Path> {
     comparison.groups.iter().filter_map(|group| group.paths.first().map(|path| path.as_path())).take(MOST_DRAWN)
+}
+
+/// The shortest ends of paths that tell runs apart: the run, with its model or further folders where runs have the same name.
+fn run_titles(paths: &[&Path]) -> Vec<String> {
+    let names = |path: &Path| -> Vec<String> {
+        path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
+    };
+    let paths: Vec<Vec<String>> = paths.iter().map(|path| names(path)).collect();
+    let end = |names: &[String], length: usize| names[names.len().saturating_sub(length)..].join("/");
+    let title = |(at, path): (usize, &Vec<String>)| {
+        let is_alone = |length: &usize| {
+            (0..paths.len()).all(|other| other == at || end(&paths[other], *length) != end(path, *length))
+        };
+        end(path, (1..path.len()).find(is_alone).unwrap_or(path.len()))
+    };
+    paths.iter().enumerate().map(title).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_the_same_name_are_told_apart_by_their_folders() {
+        let titles = |paths: &[&str]| run_titles(&paths.iter().map(Path::new).collect::<Vec<_>>());
+        assert_eq!(titles(&["results/m/a", "results/m/b"]), ["a", "b"]);
+        assert_eq!(titles(&["results/small/demo", "results/large/demo"]), ["small/demo", "large/demo"]);
+        assert_eq!(titles(&["/x/m/demo", "/y/m/demo", "/y/m/b"]), ["x/m/demo", "y/m/demo", "b"]);
+        assert_eq!(titles(&["m/demo", "m/demo"]), ["m/demo", "m/demo"]);
+    }
 }

@@ -68,9 +68,9 @@ impl Page {
         Ok(Self { comparison: Some(ComparisonPage::new(comparison)), ..Self::new("comparison", title, runs) })
     }
 
-    /// The page of an experiment.
-    pub fn of_experiment(aggregate: &Aggregate) -> Self {
-        let experiment = ExperimentPage::new(aggregate);
+    /// The page of an experiment, by the id or name that it was asked for. Runs that do not count do not say its name.
+    pub fn of_experiment(aggregate: &Aggregate, asked: &str) -> Self {
+        let experiment = ExperimentPage::new(aggregate, asked);
         let title = format!("Experiment {}", experiment.name());
         Self { experiment: Some(experiment), ..Self::new("experiment", title, Vec::new()) }
     }

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use dwell_analysis::Options;
-use dwell_analysis::Value;
 use dwell_analysis::metrics::type_columns;
 use dwell_analysis::overview::Overview;
+use dwell_analysis::{Options, SuitabilityThresholds, Value};
 use dwell_files::{FileError, read_json};
 use dwell_metadata::{RunMetadata, RunView, ViewedRun};
 use dwell_metrics::draw_run;
@@ -103,7 +102,14 @@ impl RunPage {
 
     /// The same page of a run that goes on: what is judged at the end of a run is left out.
     pub fn while_recording(self) -> Self {
-        Self { state: RunState::Recording.name().to_owned(), trust: trust_while_recording(self.trust), ..self }
+        let regions: Vec<RegionRow> = self.regions.into_iter().map(RegionRow::while_recording).collect();
+        Self {
+            state: RunState::Recording.name().to_owned(),
+            answer: answer(&regions, self.thresholds.at_tokens_per_s),
+            trust: trust_while_recording(self.trust),
+            regions,
+            ..self
+        }
     }
 
     /// The page of a run that is being built.
@@ -209,6 +215,10 @@ fn options_of(metadata: &RunMetadata) -> Options {
     metadata.build.as_ref().map_or_else(Options::default, |build| build.analysis)
 }
 
+pub(super) fn thresholds_of(metadata: &RunMetadata) -> SuitabilityThresholds {
+    options_of(metadata).thresholds
+}
+
 fn machine(metadata: &RunMetadata) -> String {
     let Some(host) = &metadata.host else { return "an unknown machine".to_owned() };
     let processors = crate::text::counted(host.cpus.into(), "processor");
@@ -245,7 +255,7 @@ fn kv_per_token(metadata: &RunMetadata) -> Option<KvPerToken> {
 }
 
 fn thresholds(metadata: &RunMetadata, at_tokens_per_s: Option<f64>) -> Thresholds {
-    let thresholds = options_of(metadata).thresholds;
+    let thresholds = thresholds_of(metadata);
     Thresholds {
         high_retention_s: thresholds.high_retention_s,
         medium_retention_s: thresholds.medium_retention_s,

@@ -66,7 +66,7 @@ pub fn run_table(run: &RunResults, metrics: &[Metric]) -> String {
     let value = |region_type: &str, column: &str| {
         let line = run.metrics.iter().find(|line| line.region_type == region_type)?;
         let Some(value) = line.values.get(column) else {
-            return lower_bound_of(column).and_then(|bound| line.number(bound)).map(|low| at_least(column, low));
+            return lower_bound_of(column).and_then(|bound| at_least(column, line.number(bound)?));
         };
         Some(value.number().map_or_else(|| value.to_string(), |number| figure(column, number)))
     };
@@ -110,8 +110,7 @@ fn group_table(group: &Group, metrics: &[Metric]) -> String {
             return Some(classes(&region.suitability)).filter(|text| !text.is_empty());
         }
         let known = group.region_figure(region_type, column).map(|summary| with_spread(column, summary));
-        let least =
-            || group.region_figure(region_type, lower_bound_of(column)?).map(|bound| at_least(column, bound.min));
+        let least = || at_least(column, group.region_figure(region_type, lower_bound_of(column)?)?.min);
         known.or_else(least)
     })
 }
@@ -152,9 +151,9 @@ fn with_spread(column: &str, summary: &Summary) -> String {
     format!("{mean} ({} to {})", figure(column, low), figure(column, high))
 }
 
-/// What the figure is at least, of any run.
-fn at_least(column: &str, low: f64) -> String {
-    format!("> {}", figure(column, low))
+/// What the figure is at least, of any run. That it is at least nothing says nothing.
+fn at_least(column: &str, low: f64) -> Option<String> {
+    (low > 0.0).then(|| format!("> {}", figure(column, low)))
 }
 
 /// A figure in the unit of its column, as the tables of one run show it.

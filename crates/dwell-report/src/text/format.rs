@@ -2,6 +2,12 @@
 
 use super::count;
 
+/// The text with a capital first letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A count with its noun: `1 file`, `15 files`, `2 batches`.
 pub fn counted(value: u64, noun: &str) -> String {
     let ending = match noun {

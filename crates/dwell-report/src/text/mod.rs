@@ -21,6 +21,7 @@ pub use capture::{CaptureOutcome, CaptureSummary, list_text};
 pub use compare::comparison_text;
 pub use doctor::{DoctorProgram, DoctorReport, DoctorVerdict};
 pub use fit::fitted;
+pub(crate) use format::capitalised;
 pub use format::{Fit, counted, or_dash, table, table_within, totals};
 pub use list::list_of_runs_text;
 pub use model::{model_title, model_title_of};

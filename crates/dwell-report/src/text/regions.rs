@@ -4,7 +4,7 @@ use dwell_analysis::label_of;
 
 use super::format::percent;
 use super::wrap::wrapped;
-use super::{Fit, bytes, count, counted, or_dash, ratio, seconds, table_within};
+use super::{Fit, bytes, count, or_dash, ratio, seconds, table_within};
 use crate::{RegionSummary, RegionsSummary};
 
 /// Widest lines where nobody says how wide the terminal is.
@@ -166,11 +166,7 @@ fn notes(summary: &RegionsSummary) -> Vec<String> {
         notes.push(format!(
             "not rated, because the run ended first: {}; {} would decide",
             undecided.join(", "),
-            match summary.decisive_steps() {
-                Some(steps) if steps <= summary.steps => "a longer run".to_owned(),
-                Some(steps) => counted(steps, "step"),
-                None => format!("{} of use", seconds(summary.decisive_s())),
-            }
+            summary.decided_by()
         ));
     }
     notes

@@ -149,7 +149,7 @@ fn page_of_experiment(found: &[FoundRun], id: &str) -> Result<Page, ApiError> {
     let options = AggregateOptions { columns: Vec::new(), experiment: Some(id.to_owned()), include: Vec::new() };
     // One of which no run counts is a page too: it says which were left out and why.
     let aggregate = aggregate(&facts, &options)?;
-    Ok(Page::of_experiment(&aggregate))
+    Ok(Page::of_experiment(&aggregate, id))
 }
 
 fn refresh_s(run: &ReadableRun) -> Option<u64> {
