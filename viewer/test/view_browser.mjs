@@ -1,7 +1,7 @@
 // Drives a running `dwell view` in Chromium as a reader would: node test/view_browser.mjs URL OUT_DIR [--live] [--finishes]
 //
 // URL is the address that `dwell view` prints, with its token. What is shown is compared with what the API answers. Times go to
-// stdout as JSON, screenshots to OUT_DIR. With --live a run has to be recorded meanwhile; with --finishes it has to end, and the
+// stdout as JSON, screenshots to OUT_DIR. With --live the list and a run that is being recorded are all that is looked at; with --finishes it has to end, and the
 // final page has to take the place of what was recorded so far.
 
 import assert from "node:assert/strict";
@@ -48,12 +48,10 @@ class View {
       return this.page.waitForSelector('main code:text-is("dwell run")');
     }
     await this.checkList(results);
-    // First, while the recording is short and drawn anew every few seconds.
     const live = results.runs.find(({ state }) => state === "recording");
     assert.ok(live || !options.includes("--live"), "no run is being recorded");
-    if (live) {
-      await this.checkLive(live);
-      await this.backToList();
+    if (options.includes("--live")) {
+      return this.checkLive(live);
     }
     const runs = results.runs.filter(({ state }) => state === "complete" || state === "partial");
     const largest = runs.reduce((most, run) => ((run.rows ?? 0) > (most?.rows ?? -1) ? run : most), undefined);
