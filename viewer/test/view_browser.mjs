@@ -1,8 +1,8 @@
 // Drives a running `dwell view` in Chromium as a reader would: node test/view_browser.mjs URL OUT_DIR [--live] [--finishes]
 //
 // URL is the address that `dwell view` prints, with its token. What is shown is compared with what the API answers. Times go to
-// stdout as JSON, screenshots to OUT_DIR. With --live the list and a run that is being recorded are all that is looked at; with --finishes it has to end, and the
-// final page has to take the place of what was recorded so far.
+// stdout as JSON, screenshots to OUT_DIR. With --live, the list and a run that is being recorded are all that is looked at; with
+// --finishes it has to end too, and the final page has to take the place of what was recorded so far.
 
 import assert from "node:assert/strict";
 import { mkdir, readFile } from "node:fs/promises";
