@@ -92,10 +92,10 @@ mod tests {
         let exact = |width_mm, height_mm| Ok(FigureSize::Exact { width_mm, height_mm });
         assert_eq!(["120x60", "120x60mm", "120 x 60mm"].map(str::parse), [(); 3].map(|()| exact(120.0, 60.0)));
         assert_eq!("5x2in".parse(), exact(127.0, 50.8));
-        for wrong in ["wide", "120", "120x", "axb", "120x60cm", "nanxinf"] {
+        for wrong in ["wide", "120", "120x", "axb", "120x60cm"] {
             assert!(wrong.parse::<FigureSize>().is_err_and(|error| error.contains("120x60mm")), "{wrong}");
         }
-        for wrong in ["10x60", "120x5000mm", "-50x60", "NaNx60"] {
+        for wrong in ["10x60", "120x5000mm", "-50x60", "NaNx60", "nanxinf"] {
             assert!(wrong.parse::<FigureSize>().is_err_and(|error| error.contains("between 30 mm")), "{wrong}");
         }
     }
