@@ -14,7 +14,7 @@ use super::compare::read_sources;
 use super::kind_at;
 use crate::args::FigureArgs;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
-use crate::new_output::OutputFolder;
+use crate::new_output::{OutputFolder, check_parent};
 use crate::output::{print_result, step};
 
 pub(crate) fn run(args: &FigureArgs) -> anyhow::Result<ExitCode> {
@@ -131,6 +131,7 @@ impl Output {
             ))
             .hint("name a folder with `-o`, or leave `--format` out"));
         }
+        check_parent(output)?;
         let folder = output.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { folder, stem: output.file_stem().map(PathBuf::from), formats: vec![named] })
     }

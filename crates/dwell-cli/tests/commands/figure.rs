@@ -72,6 +72,9 @@ fn sizes_names_and_existing_files_are_heeded() {
     assert_eq!(refused.status.code(), Some(2), "{}", text_of(&refused));
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine", "nothing is replaced without --force");
     assert_eq!(figure(&["retention", "--force"], &run.dir, &file).status.code(), Some(0));
+    let missing = figure(&["retention"], &run.dir, &place.path().join("mistyped/mine.svg"));
+    assert_eq!(missing.status.code(), Some(2), "{}", text_of(&missing));
+    assert!(!place.path().join("mistyped").exists() && text_of(&missing).contains("mkdir -p"), "{}", text_of(&missing));
 }
 
 #[test]

@@ -139,16 +139,11 @@ fn a_run_leaves_a_page_with_the_numbers_of_its_metrics_and_its_trace() {
     assert_eq!(verified.status.code(), Some(0), "the manifest has the page: {}", text_of(&verified));
 }
 
-fn assert_tiles_equal_the_trace(run: &Run, overview: &Value) {
-    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for batch in run.batches(Table::Trace) {
-        for row in 0..batch.num_rows() {
-            let sum = expected.entry(text(&batch, "region_type", row)).or_default();
-            let bytes = wide(&batch, "size_bytes", row);
-            if text(&batch, "op_type", row) == "load" { sum.0 += bytes } else { sum.1 += bytes }
-        }
-    }
-    let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+/// Bytes loaded and stored, by region type.
+pub(crate) type BytesByType = BTreeMap<String, (u64, u64)>;
+
+pub(crate) fn tile_bytes(overview: &Value) -> BytesByType {
+    let mut found = BytesByType::new();
     let tiles = &overview["tiles"];
     for (cell, place) in tiles["place"].as_array().unwrap().iter().enumerate() {
         let place = &overview["places"][place.as_u64().unwrap() as usize];
@@ -156,7 +151,19 @@ fn assert_tiles_equal_the_trace(run: &Run, overview: &Value) {
         sum.0 += tiles["read_bytes"][cell].as_u64().unwrap();
         sum.1 += tiles["written_bytes"][cell].as_u64().unwrap();
     }
-    assert_eq!(found, expected);
+    found
+}
+
+fn assert_tiles_equal_the_trace(run: &Run, overview: &Value) {
+    let mut expected = BytesByType::new();
+    for batch in run.batches(Table::Trace) {
+        for row in 0..batch.num_rows() {
+            let sum = expected.entry(text(&batch, "region_type", row)).or_default();
+            let bytes = wide(&batch, "size_bytes", row);
+            if text(&batch, "op_type", row) == "load" { sum.0 += bytes } else { sum.1 += bytes }
+        }
+    }
+    assert_eq!(tile_bytes(overview), expected);
 }
 
 #[test]

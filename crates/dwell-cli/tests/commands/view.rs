@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::common::{Access, Run, Workplace, dwell, send, text_of, wait_for, wide};
 use crate::report::{
-    Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures, tiny_run,
+    BytesByType, Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures,
+    tile_bytes, tiny_run,
 };
 
 /// A `dwell view` that runs.
@@ -170,21 +171,6 @@ fn a_window_holds_the_rows_of_its_time_and_they_can_be_had_one_by_one() {
 fn rows_of(batch: &RecordBatch) -> Vec<(u64, u64, u64)> {
     let row = |row| (wide(batch, "timestamp_ns", row), wide(batch, "address", row), wide(batch, "size_bytes", row));
     (0..batch.num_rows()).map(row).collect()
-}
-
-/// Bytes loaded and stored, by region type.
-type BytesByType = BTreeMap<String, (u64, u64)>;
-
-fn tile_bytes(overview: &Value) -> BytesByType {
-    let mut found = BytesByType::new();
-    let tiles = &overview["tiles"];
-    for (cell, place) in tiles["place"].as_array().unwrap().iter().enumerate() {
-        let place = &overview["places"][place.as_u64().unwrap() as usize];
-        let sum = found.entry(place["region_type"].as_str().unwrap().to_owned()).or_default();
-        sum.0 += tiles["read_bytes"][cell].as_u64().unwrap();
-        sum.1 += tiles["written_bytes"][cell].as_u64().unwrap();
-    }
-    found
 }
 
 fn access_bytes(accesses: &[&Access]) -> BytesByType {
