@@ -13,7 +13,7 @@ use dwell_capture::{CaptureCounts, CaptureEvent, CaptureJob, CaptureOutput, Grou
 use dwell_events::Phase;
 use dwell_events::engine::{EngineEvent, StopReason, WorkTotals};
 use dwell_metadata::Generation;
-use dwell_tensors::TensorFile;
+use dwell_tensors::{TensorFile, earlier_path, put_back_earlier};
 
 use crate::RecordError;
 use crate::error::hints_after_signal;
@@ -171,6 +171,7 @@ impl CaptureReport {
                     let path = output.path.display();
                     hints.push(format!("end the stream where it is with `dwell tensors recover '{path}'`"));
                 }
+                hints.extend(hint_on_earlier(&output.path));
                 Err(RecordError::CaptureStopped { reason, kept: kept(&output.path), path: output.path.clone(), hints })
             }
             (Some((message, hints)), _, _) => Err(RecordError::Engine { message, hints }),
@@ -186,11 +187,22 @@ impl CaptureReport {
     }
 }
 
-/// Removes a new stream in which there is nothing, so that the next attempt finds none in its way.
+/// Where the stream is that this capture was to replace.
+fn hint_on_earlier(path: &Path) -> Option<String> {
+    let earlier = earlier_path(path);
+    earlier.exists().then(|| format!("the earlier stream was not replaced: it is kept as '{}'", earlier.display()))
+}
+
+/// Removes a new stream in which there is nothing, so that the next attempt finds none in its way, and gives one that
+/// it was to replace its name back.
 fn is_removed_empty(output: &CaptureOutput) -> bool {
     let is_empty = |file: TensorFile| file.packets().is_empty() && file.tokens().is_empty();
     let is_new = !output.is_resumed && output.checkpoint_every.is_none();
-    is_new && TensorFile::open(&output.path).is_ok_and(is_empty) && fs::remove_file(&output.path).is_ok()
+    is_new && TensorFile::open(&output.path).is_ok_and(is_empty) && fs::remove_file(&output.path).is_ok() && {
+        // If it cannot be, it is still there under the other name.
+        let _ = put_back_earlier(&output.path);
+        true
+    }
 }
 
 /// What the worker says about recovery was said while the stream was open: only here is it known what became of it.

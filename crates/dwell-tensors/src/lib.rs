@@ -37,6 +37,7 @@ pub use safetensors::export_safetensors;
 pub use stats::{NameStats, StreamStats, stats};
 pub use stored::{CodecLoss, Stored, WorstTensor};
 pub use stream::{
-    Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream, tokens_path,
+    Elements, Handover, Resumed, Room, StreamError, StreamProgress, StreamSummary, TensorStream, earlier_path,
+    put_back_earlier, tokens_path,
 };
 pub use verify::{Problem, VerifyReport, verify};

@@ -12,7 +12,7 @@ use dwell_events::Hint;
 use dwell_files::FileError;
 use dwell_tensors::{
     Codec, DirectIo, FileEnd, Handover, Pressure, StreamError, StreamOptions, TensorFile, TensorStream, TensorsError,
-    recover, verify,
+    earlier_path, put_back_earlier, recover, verify,
 };
 
 const STREAM: &str = "DWELL_TEST_STREAM";
@@ -97,6 +97,35 @@ fn a_disk_smaller_than_one_batch_is_used_nearly_to_its_end() {
     });
     let _ = Command::new("umount").arg(dir.path()).status();
     outcome.unwrap();
+}
+
+#[test]
+fn what_is_replaced_is_kept_until_the_new_stream_is_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tensors");
+    let begun = |value: u8| {
+        let stream = TensorStream::create(&path, options()).unwrap();
+        stream.submit(head("x", 0, 10), &[value; 10]).unwrap();
+        stream.record_token(i64::from(value), "t").unwrap();
+        stream
+    };
+    let value_of = |path: &Path| TensorFile::open(path).unwrap().read_elements(0).unwrap()[0];
+    let names = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    };
+    begun(1).finish().unwrap();
+    let of_one = names();
+    // Two that are cut off: the finished one stays.
+    drop(begun(2));
+    drop(begun(3));
+    assert_eq!((value_of(&path), value_of(&earlier_path(&path))), (3, 1));
+    assert!(std::fs::read_to_string(dir.path().join("a_tokens.json.earlier")).unwrap().contains("\"token_id\": 1"));
+    std::fs::remove_file(&path).unwrap();
+    put_back_earlier(&path).unwrap();
+    assert_eq!((value_of(&path), names()), (1, of_one.clone()));
+    begun(4).finish().unwrap();
+    assert_eq!((value_of(&path), names()), (4, of_one));
 }
 
 #[test]

@@ -61,6 +61,17 @@ fn a_prompt_that_is_too_long_leaves_nothing() {
 }
 
 #[test]
+fn a_capture_that_comes_to_nothing_replaces_nothing() {
+    let lab = Lab::new();
+    let first = lab.capture("a", &["--max-tokens", "2"]);
+    let bytes = fs::read(&first.path).unwrap();
+    let refused = lab.command("a", &["--force", "--prompt", &"word ".repeat(1024)]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text_of(&refused));
+    assert!(fs::read(&first.path).unwrap() == bytes);
+    assert!(!lab.path("a.earlier").exists());
+}
+
+#[test]
 fn only_files_are_written_and_never_the_model() {
     let lab = Lab::new();
     let (folder, model) = (lab.path("a"), fs::read(&lab.model).unwrap());

@@ -9,6 +9,7 @@ mod batch;
 mod buffers;
 pub(crate) mod checkpoint;
 mod drops;
+mod earlier;
 mod error;
 mod failure;
 mod grant;
@@ -32,6 +33,7 @@ pub(crate) mod tokens_file;
 mod worker;
 mod writer;
 
+pub use earlier::{earlier_path, put_back_earlier};
 pub use error::StreamError;
 pub use progress::{Resumed, StreamProgress, StreamSummary};
 pub use submit::{Elements, Handover, Room};

@@ -111,7 +111,6 @@ impl Pipe {
 
     /// Writes batches as they come. A thread `dwell-io`.
     pub(super) fn write_chunks(&self) {
-        let is_over = || self.failure.is_set();
-        self.sink.write_chunks(is_over, |error| self.fail(sink::ACTION, &self.path, error), || self.reorder.poke());
+        self.sink.write_chunks(|error| self.fail(sink::ACTION, &self.path, error), || self.reorder.poke());
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::batch::Batch;
@@ -35,6 +35,8 @@ pub(super) struct Sink {
     /// The most that one write takes.
     pub(super) chunk_bytes: usize,
     chunks: Queue<Chunk>,
+    /// Batches from this number on are given up: a write of this one failed.
+    given_up_from: AtomicU64,
     written: Mutex<Written>,
     advanced: Condvar,
 }
@@ -94,6 +96,7 @@ impl Sink {
             cached_turn: Mutex::default(),
             chunk_bytes,
             chunks: Queue::new(),
+            given_up_from: AtomicU64::new(u64::MAX),
             written: Mutex::new(Written { whole, under_way: VecDeque::new(), first_number: 0 }),
             advanced: Condvar::new(),
         }
@@ -130,12 +133,12 @@ impl Sink {
         self.advanced.notify_all();
     }
 
-    /// Writes chunks until the queue is closed; after a failure they are let go. `on_idle` is called whenever nothing is
-    /// under way any more.
-    pub(super) fn write_chunks(&self, is_over: impl Fn() -> bool, on_error: impl Fn(io::Error), on_idle: impl Fn()) {
+    /// Writes chunks until the queue is closed. After a failure those of earlier batches are still written, and the
+    /// others let go. `on_idle` is called whenever nothing is under way any more.
+    pub(super) fn write_chunks(&self, on_error: impl Fn(io::Error), on_idle: impl Fn()) {
         let mut staging = Vec::new();
         while let Some(chunk) = self.chunks.pop() {
-            if is_over() {
+            if chunk.number >= self.given_up_from.load(Ordering::Acquire) {
                 continue;
             }
             match self.write_chunk(&chunk, &mut staging) {
@@ -147,7 +150,10 @@ impl Sink {
                         on_idle();
                     }
                 }
-                Err(error) => on_error(error),
+                Err(error) => {
+                    self.given_up_from.fetch_min(chunk.number, Ordering::AcqRel);
+                    on_error(error);
+                }
             }
         }
     }
@@ -320,5 +326,29 @@ mod tests {
         assert_eq!((head.number, head.start), (0, 0));
         assert!(sink.is_done(head.number));
         assert_eq!(sink.whole(), then_whole(4));
+    }
+
+    #[test]
+    fn batches_before_one_that_cannot_be_written_still_arrive() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tensors");
+        let sink = Sink::new(&path, File::create(&path).unwrap(), DirectIo::Off, PAGE_BYTES, Whole::default());
+        let page_bytes = PAGE_BYTES as u64;
+        let then_whole = |pages: u64| Whole { bytes: pages * page_bytes, parcels: pages, packets: pages };
+        let batch = |offset: u64, pages: usize| {
+            let frame = BatchFrame { head: vec![1; pages * PAGE_BYTES], payload_bytes: 0, tail_bytes: 0 };
+            Batch::new(offset, frame, Vec::new(), Vec::new())
+        };
+        sink.begin(batch(0, 3), then_whole(3));
+        let first: Vec<Chunk> = (0..2).map(|_| sink.chunks.pop().unwrap()).collect();
+        // No file is so long.
+        sink.begin(batch(1 << 63, 1), then_whole(4));
+        sink.begin(batch(4 * page_bytes, 1), then_whole(5));
+        sink.chunks.push(first);
+        sink.close();
+        let failures = std::cell::Cell::new(0);
+        sink.write_chunks(|_| failures.set(failures.get() + 1), || {});
+        assert_eq!((failures.get(), sink.whole()), (1, then_whole(3)));
+        assert_eq!(std::fs::read(&path).unwrap(), vec![1; 3 * PAGE_BYTES]);
     }
 }

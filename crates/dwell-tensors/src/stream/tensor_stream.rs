@@ -13,6 +13,7 @@ use dwell_files::{check_replaceable, sync_directory_of};
 use rustix::fs::{FlockOperation, flock};
 
 use super::checkpoint::{self, Checkpoint};
+use super::earlier;
 use super::error::StreamError;
 use super::failure::Failure;
 use super::intake::{FlushPoint, Intake, IntakeState};
@@ -59,10 +60,15 @@ struct Beginning {
 }
 
 impl TensorStream {
-    /// Begins a stream. A file of that name, its checkpoint and its tokens are replaced.
+    /// Begins a stream. A file of that name, its checkpoint and its tokens are replaced: they are put aside until this
+    /// one is finished, see [`earlier_path`](super::earlier_path).
     pub fn create(path: &Path, options: StreamOptions) -> Result<Self, TensorsError> {
         let (layout, checkpoint_path) = checked(path, &options)?;
-        let file = open_locked(path, true)?;
+        let mut file = open_locked(path, true)?;
+        if !resume::is_unbegun(path, &file, &checkpoint_path) {
+            earlier::put_aside(path, &checkpoint_path)?;
+            file = open_locked(path, true)?;
+        }
         checkpoint::remove_if_there(&checkpoint_path)?;
         checkpoint::remove_if_there(&tokens_file::tokens_path(path))?;
         let version = ContainerVersion::default();
@@ -237,6 +243,7 @@ impl TensorStream {
         let stored = index.as_ref().map(|index| Stored::of(index.index())).unwrap_or_default();
         self.seal(index)?;
         checkpoint::remove_if_there(&self.checkpoint_path)?;
+        earlier::remove(&self.pipe.path, &self.checkpoint_path)?;
         Ok(self.summary(stored))
     }
 
