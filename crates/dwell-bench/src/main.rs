@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod activations;
+mod browser;
 mod codecs;
 mod kv_events;
 mod limits;

@@ -11,6 +11,7 @@ use dwell_analysis::{Metric, Options};
 use dwell_metrics::{analyse_run, draw_run};
 use dwell_store::RunDir;
 
+use crate::browser::{self, ScreenTimes};
 use crate::long_trace;
 use crate::report::Report;
 use crate::trial::{dwell, own_peak_kib, thread_s};
@@ -34,9 +35,10 @@ pub(crate) fn measure(rows: u64, report: &mut Report) -> anyhow::Result<()> {
     eprintln!("wrote {rows} rows in {written_s:.1} CPU s");
     let (analysed_s, drawn_s, overview) = analyse_and_draw(&run)?;
     let picture_share = (drawn_s - analysed_s) / (written_s + drawn_s);
-    let (report_s, report_bytes) = write_report(&run)?;
+    let report_file = run.path().join("looked.html");
+    let (report_s, report_bytes) = write_report(&run, &report_file)?;
     let looked = look(&run, &overview, report)?;
-    let values = [
+    let mut values = vec![
         ("CPU s of writing the trace", written_s),
         ("CPU s of the metrics", analysed_s),
         ("CPU s of metrics and picture", drawn_s),
@@ -49,19 +51,26 @@ pub(crate) fn measure(rows: u64, report: &mut Report) -> anyhow::Result<()> {
         ("s until single accesses are sent", looked.rows_s),
         ("peak bytes of the server", looked.peak_bytes),
     ];
-    let mut text = format!("## view\n\nA run of {rows} accesses.\n\n| quantity | value |\n| --- | --- |\n");
-    for (quantity, value) in values {
-        report.raw("view", 0, "view", quantity, value)?;
-        text += &format!("| {quantity} | {value:.4} |\n");
-    }
-    report.section(&text);
-    let bars = [
+    let mut bars = vec![
         ("the report takes", report_s, LONGEST_PAGE_S),
         ("the page takes", looked.page_s, LONGEST_PAGE_S),
         ("a zoom step takes", looked.slowest_zoom_s, LONGEST_ZOOM_S),
         ("the server's memory is", looked.peak_bytes, MOST_SERVER_BYTES),
         ("the picture's share is", picture_share, MOST_PICTURE_SHARE),
     ];
+    match look_in_browser(&run, &report_file)? {
+        Some(on_screen) => {
+            values.extend(on_screen.map(|(what, seconds, _)| (what, seconds)));
+            bars.extend(on_screen);
+        }
+        None => eprintln!("not looked at in a browser: node or the viewer's packages are missing"),
+    }
+    let mut text = format!("## view\n\nA run of {rows} accesses.\n\n| quantity | value |\n| --- | --- |\n");
+    for (quantity, value) in values {
+        report.raw("view", 0, "view", quantity, value)?;
+        text += &format!("| {quantity} | {value:.4} |\n");
+    }
+    report.section(&text);
     for (what, value, bar) in bars.into_iter().filter(|(_, value, bar)| value > bar) {
         report.missed_bar(format!("{what} {value:.3}, more than {bar}"));
     }
@@ -83,16 +92,37 @@ fn analyse_and_draw(run: &RunDir) -> anyhow::Result<(f64, f64, Overview)> {
     Ok((analysed_s, drawn_s, overview))
 }
 
-fn write_report(run: &RunDir) -> anyhow::Result<(f64, f64)> {
-    let file = run.path().join("looked.html");
+/// What was measured, how many seconds it took, and how many it may take at most.
+type Barred = (&'static str, f64, f64);
+
+/// What Chromium takes until the report and the view are painted and drawn, and for the slowest zoom steps.
+fn look_in_browser(run: &RunDir, report: &Path) -> anyhow::Result<Option<[Barred; 6]>> {
+    let server = Server::start(run.path())?;
+    let seen = browser::look(&format!("{}/?token={}", server.address, server.token), report)?;
+    let page = |what, taken_ms: f64| (what, taken_ms * 1e-3, LONGEST_PAGE_S);
+    let slowest =
+        |what, taken_ms: &mut dyn Iterator<Item = f64>| (what, taken_ms.fold(0.0, f64::max) * 1e-3, LONGEST_ZOOM_S);
+    Ok(seen.map(|ScreenTimes { report, view, zooms }| {
+        [
+            page("s until the report is painted", report.first_paint_ms),
+            page("s until the report's charts are drawn", report.drawn_ms),
+            page("s until the view is painted", view.first_paint_ms),
+            page("s until the view's charts are drawn", view.drawn_ms),
+            slowest("s of the slowest zoom step on the screen", &mut zooms.iter().map(|zoom| zoom.moved_ms)),
+            slowest("s of the slowest zoom step with its detail", &mut zooms.iter().map(|zoom| zoom.refined_ms)),
+        ]
+    }))
+}
+
+fn write_report(run: &RunDir, file: &Path) -> anyhow::Result<(f64, f64)> {
     let begin = Instant::now();
     let status =
-        Command::new(dwell()?).arg("report").arg(run.path()).arg("-o").arg(&file).stdout(Stdio::null()).status();
+        Command::new(dwell()?).arg("report").arg(run.path()).arg("-o").arg(file).stdout(Stdio::null()).status();
     if !status.context("starting dwell report")?.success() {
         bail!("dwell report of {:?} failed", run.path());
     }
     let taken_s = begin.elapsed().as_secs_f64();
-    Ok((taken_s, std::fs::metadata(&file).context("finding the report")?.len() as f64))
+    Ok((taken_s, std::fs::metadata(file).context("finding the report")?.len() as f64))
 }
 
 /// How soon a client has what it asks for.

@@ -13,13 +13,15 @@ use crate::{TensorFile, TensorsError};
 /// What the names of files that were put aside end with.
 const EARLIER_SUFFIX: &str = ".earlier";
 
-/// Puts the files of an earlier capture aside. Of two, the finished one is kept; of two finished ones, the later.
-pub(super) fn put_aside(stream: &Path, checkpoint: &Path) -> Result<(), TensorsError> {
+/// Puts the files of an earlier capture aside, and says whether they were. Of two, the finished one is kept; of two finished
+/// ones, the later.
+pub(super) fn is_put_aside(stream: &Path, checkpoint: &Path) -> Result<bool, TensorsError> {
     let is_finished = TensorFile::open(stream).is_ok_and(|file| file.is_finished());
     if !is_finished && earlier_path(stream).exists() {
-        return Ok(());
+        return Ok(false);
     }
-    files_of(stream, checkpoint).iter().try_for_each(|file| moved(file, &suffixed(file)))
+    files_of(stream, checkpoint).iter().try_for_each(|file| moved(file, &suffixed(file)))?;
+    Ok(true)
 }
 
 /// Removes what was put aside.

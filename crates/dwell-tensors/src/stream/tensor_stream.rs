@@ -65,8 +65,7 @@ impl TensorStream {
     pub fn create(path: &Path, options: StreamOptions) -> Result<Self, TensorsError> {
         let (layout, checkpoint_path) = checked(path, &options)?;
         let mut file = open_locked(path, true)?;
-        if !resume::is_unbegun(path, &file, &checkpoint_path) {
-            earlier::put_aside(path, &checkpoint_path)?;
+        if !resume::is_unbegun(path, &file, &checkpoint_path) && earlier::is_put_aside(path, &checkpoint_path)? {
             file = open_locked(path, true)?;
         }
         checkpoint::remove_if_there(&checkpoint_path)?;
@@ -243,7 +242,11 @@ impl TensorStream {
         let stored = index.as_ref().map(|index| Stored::of(index.index())).unwrap_or_default();
         self.seal(index)?;
         checkpoint::remove_if_there(&self.checkpoint_path)?;
-        earlier::remove(&self.pipe.path, &self.checkpoint_path)?;
+        let progress = self.progress();
+        // What holds nothing replaces nothing.
+        if progress.packets > 0 || progress.tokens > 0 {
+            earlier::remove(&self.pipe.path, &self.checkpoint_path)?;
+        }
         Ok(self.summary(stored))
     }
 
