@@ -16,6 +16,7 @@ from dwell.config import HookConfig, HookGranularity, InstrumentationConfig
 from dwell.errors import CaptureError, CaptureWarning, DwellError, NotFoundError, StorageError, UsageError
 from dwell.framework import InstrumentationFramework, capture_activations
 from dwell.reader import Tensor, TensorFile, open
+from dwell.sql import sql, sql_connection
 from dwell.tokens import Token
 
 __all__ = [
@@ -39,4 +40,6 @@ __all__ = [
     "create_optimized_config",
     "detect_model_architecture",
     "open",
+    "sql",
+    "sql_connection",
 ]

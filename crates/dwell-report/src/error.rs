@@ -33,6 +33,13 @@ pub enum ReportError {
         path: PathBuf,
     },
 
+    /// A path cannot be written in a statement.
+    #[error("writing a statement found a path that is not UTF-8, and DuckDB needs one that is: {path:?}")]
+    PathIsNotText {
+        /// The path.
+        path: PathBuf,
+    },
+
     /// No run is left to export.
     #[error("exporting found {found_runs} runs and none to export ({why}): {path:?}")]
     NothingToExport {

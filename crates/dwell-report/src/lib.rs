@@ -27,6 +27,7 @@ mod run_list;
 mod run_on_disk;
 mod run_results;
 mod run_summary;
+mod sql;
 mod summary_csv;
 pub mod text;
 
@@ -51,3 +52,4 @@ pub use perfetto::{PerfettoReport, export_perfetto};
 pub use run_list::{EntryState, ExperimentEntry, ResultsList, RunEntry, changed_at_utc, list_runs};
 pub use run_results::{MetricsLine, RunResults};
 pub use run_summary::{LossSummary, RegionSummary, RegionsSummary, RunSummary};
+pub use sql::sql_views;

@@ -150,8 +150,10 @@ fn presence(inputs: &MemoryInputs<'_>, memory: &Series) -> KvPresence {
     });
     let cache = inputs.theory.and_then(|theory| theory.cache_bytes).filter(|bytes| *bytes > 0);
     let fits = |cache: &u64| held.is_some_and(|held| held.saturating_sub(copied) >= *cache);
+    // Who traces the cache has seen its buffer, whose size is that of the cache by theory.
+    let traced = cache.filter(|_| inputs.traced_kv.is_some_and(|kv| kv.bytes_per_token().is_some()));
     KvPresence {
-        reported_bytes: reported_bytes(inputs.buffers, BufferKind::KvCache),
+        buffer_bytes: reported_bytes(inputs.buffers, BufferKind::KvCache).or(traced),
         fitting_bytes: cache.filter(fits),
         unreported_bytes: held.unwrap_or(0).saturating_sub(reported),
     }

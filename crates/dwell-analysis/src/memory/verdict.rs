@@ -42,8 +42,8 @@ pub struct Verdict {
 /// Where the KV cache was before the first token came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KvPresence {
-    /// Its buffer, as the runtime says.
-    pub(super) reported_bytes: Option<u64>,
+    /// Its buffer, as the runtime says or the trace shows.
+    pub(super) buffer_bytes: Option<u64>,
     /// The whole cache by theory, if memory had room for it.
     pub(super) fitting_bytes: Option<u64>,
     /// Memory that no reported buffer accounts for: programs and their heaps.
@@ -115,9 +115,9 @@ fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, S
         return beyond_theory(growth, theory, presence, &facts);
     }
     let has_grown = slope >= NO_GROWTH_SHARE * theory;
-    match (presence.reported_bytes, presence.fitting_bytes) {
+    match (presence.buffer_bytes, presence.fitting_bytes) {
         (Some(bytes), _) if has_grown => something_else_grew(&facts, bytes),
-        (Some(bytes), _) => preallocated("reports a buffer of", bytes),
+        (Some(bytes), _) => preallocated("has a buffer of", bytes),
         (None, Some(bytes)) if !has_grown => preallocated("had room before the first token for all", bytes),
         _ => (VerdictKind::LessThanTheory, format!("{facts}: part of the cache was there before, or is elsewhere")),
     }
@@ -129,7 +129,7 @@ fn beyond_theory(growth: &Growth, theory: f64, presence: KvPresence, facts: &str
     let beyond = (slope - theory) * growth.tokens;
     let has_ended = growth.late_bytes_per_token.is_some_and(|late| late - theory < LASTING_SHARE * (slope - theory));
     let is_settling = has_ended || beyond < SETTLING_SHARE * presence.unreported_bytes as f64;
-    match (is_settling, presence.reported_bytes) {
+    match (is_settling, presence.buffer_bytes) {
         (true, Some(bytes)) => something_else_grew(facts, bytes),
         (true, None) => {
             let held = whole(presence.unreported_bytes as f64);
@@ -143,9 +143,9 @@ fn beyond_theory(growth: &Growth, theory: f64, presence: KvPresence, facts: &str
     }
 }
 
-/// The runtime itself says where the cache is: what grew beside it is something else.
+/// It is known where the cache is: what grew beside it is something else.
 fn something_else_grew(facts: &str, bytes: u64) -> (VerdictKind, String) {
-    let text = format!("{facts}, which the runtime reports as a buffer of {}", whole(bytes as f64));
+    let text = format!("{facts}, which has a buffer of {}", whole(bytes as f64));
     (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated, and something else grew"))
 }
 

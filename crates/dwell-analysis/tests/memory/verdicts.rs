@@ -105,6 +105,17 @@ fn no_growth_is_preallocation_where_memory_had_room_for_the_cache_or_a_buffer_is
 }
 
 #[test]
+fn growth_below_theory_is_something_else_where_the_cache_is_traced() {
+    let lab = line(0.2 * PER_TOKEN as f64);
+    let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 4_096)), ..lab.inputs() };
+    let stored = KvAccesses { stored_bytes: 600 * PER_TOKEN, stored_tokens: 600, ..KvAccesses::default() };
+    let traced = MemoryReport::of(&MemoryInputs { traced_kv: Some(stored), ..inputs }).verdict;
+    assert_eq!(traced.kind, VerdictKind::Preallocated, "{}", traced.sentence);
+    assert!(traced.sentence.contains("a buffer of 128 MiB"), "{}", traced.sentence);
+    assert_eq!(MemoryReport::of(&inputs).verdict.kind, VerdictKind::LessThanTheory);
+}
+
+#[test]
 fn weights_that_were_copied_are_no_room_for_the_cache() {
     let lab = line(0.0);
     let copied = ReportedBuffer { kind: BufferKind::Weights, device: "CPU".into(), bytes: 50 * MIB, is_mapped: false };

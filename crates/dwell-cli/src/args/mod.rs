@@ -18,6 +18,7 @@ mod report;
 mod results;
 mod run;
 mod server;
+mod sql;
 mod tensors;
 mod trace;
 mod values;
@@ -43,6 +44,7 @@ pub(crate) use report::ReportArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs, exclusion_reason};
 pub(crate) use run::{MetricsArgs, RunArgs};
 pub(crate) use server::ServerArgs;
+pub(crate) use sql::{SqlArgs, SqlFormat};
 pub(crate) use tensors::{
     PacketDType, TensorsCommand, TensorsConvertArgs, TensorsDiffArgs, TensorsExportArgs, TensorsFileArgs, TensorsForm,
 };
@@ -147,6 +149,8 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Draw a figure for a paper: SVG, PDF or PNG at the width of a column or a page, with its numbers as CSV.
     Figure(FigureArgs),
+    /// Ask the tables of runs with SQL, by DuckDB's command.
+    Sql(SqlArgs),
     /// Export runs as a dataset for Hugging Face or Zenodo, or one run as a Perfetto trace.
     Export(ExportArgs),
     /// Check the files of a run, or of all runs in a folder, against their manifests.

@@ -26,6 +26,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod show;
+pub(crate) mod sql;
 pub(crate) mod tensors;
 mod tensors_convert;
 mod tensors_diff;

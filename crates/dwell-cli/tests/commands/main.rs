@@ -18,5 +18,6 @@ mod models;
 mod perfetto;
 mod relabel;
 mod report;
+mod sql;
 mod tensors;
 mod view;
