@@ -47,7 +47,7 @@ pub(crate) enum SqlFormat {
 }
 
 impl SqlFormat {
-    pub(crate) const NAMES: [&'static str; 6] = ["table", "csv", "json", "jsonl", "markdown", "parquet"];
+    pub(crate) const NAMES: &[&'static str] = &["table", "csv", "json", "jsonl", "markdown", "parquet"];
     const ALL: [Self; 6] = [Self::Table, Self::Csv, Self::Json, Self::JsonLines, Self::Markdown, Self::Parquet];
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
