@@ -44,3 +44,36 @@ fn identifier(name: &str) -> String {
 fn text_of(path: &std::path::Path) -> Result<String, ReportError> {
     path.to_str().map(str::to_owned).ok_or_else(|| ReportError::PathIsNotText { path: PathBuf::from(path) })
 }
+
+#[cfg(test)]
+mod tests {
+    use dwell_metadata::RunMetadata;
+
+    use super::*;
+
+    fn run(run_id: &str, path: &str) -> RunResults {
+        let metadata =
+            RunMetadata { run_id: run_id.to_owned(), state: "complete".to_owned(), ..RunMetadata::default() };
+        RunResults { path: PathBuf::from(path), metadata, ..RunResults::default() }
+    }
+
+    #[test]
+    fn names_are_quoted_and_a_run_id_that_two_runs_have_is_replaced_by_their_paths() {
+        let runs = [run("it's", "/a/it's"), run("same", "/a/same"), run("same", "/b/same")];
+        let views = sql_views(&runs, &Table::ALL).expect("paths are text");
+        let rows: Vec<&str> = views.lines().filter(|line| line.contains("'complete'")).collect();
+        assert_eq!(rows.len(), 3, "{views}");
+        assert!(rows[0].starts_with("  ('it''s', ") && rows[0].contains("'/a/it''s'"), "{}", rows[0]);
+        assert!(rows[1].starts_with("  ('/a/same', ") && rows[2].starts_with("  ('/b/same', "), "{views}");
+        // None of these has a table.
+        assert!(!views.contains("read_parquet"), "{views}");
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let path = PathBuf::from(std::ffi::OsString::from_vec(vec![b'/', 0xff]));
+        let error = sql_views(&[RunResults { path, ..run("r", "") }], &[]).expect_err("no UTF-8");
+        assert!(error.to_string().contains("not UTF-8"), "{error}");
+    }
+}

@@ -1,6 +1,7 @@
 //! One view per table, over all runs that have it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 use dwell_events::schema::Table;
@@ -10,13 +11,18 @@ use super::{identifier, literal};
 
 /// The rows of a Parquet table.
 pub(super) fn of_table(runs: &RunsView, table: Table) -> String {
-    let schema = table.schema();
+    let columns = Columns::of(table);
     let files = present(runs, &table.file_name());
     if files.is_empty() {
-        return empty(table);
+        return columns.without_rows(table.name());
     }
-    let before = RunsView::columns_before(|name| schema.column_with_name(name).is_some());
-    joined(table.name(), &before, "read_parquet", &files, &table.file_name())
+    // Runs of earlier versions and of mrm-trace have fewer columns.
+    let rows = format!(
+        "({}\n  union all by name select {} where false)",
+        read("read_parquet", &files),
+        columns.own.join(", ")
+    );
+    joined(table.name(), &columns.before, &rows, &table.file_name())
 }
 
 /// The lines of a CSV file. One that no run has gives no view: its columns depend on the version that wrote it.
@@ -25,7 +31,7 @@ pub(super) fn of_csv(runs: &RunsView, name: &str, file: &str) -> String {
     if files.is_empty() {
         return String::new();
     }
-    joined(name, &RunsView::columns_before(|_| false), "read_csv", &files, file)
+    joined(name, &RunsView::columns_before(|_| false), &format!("({})", read("read_csv", &files)), file)
 }
 
 /// Files of this name that runs have.
@@ -35,25 +41,45 @@ fn present(runs: &RunsView, file: &str) -> Vec<String> {
     named.collect()
 }
 
-fn joined(name: &str, before: &[(&str, &str)], reader: &str, files: &[String], file: &str) -> String {
-    let columns: String = before.iter().map(|(column, _)| format!("runs.{}, ", identifier(column))).collect();
+fn read(reader: &str, files: &[String]) -> String {
+    format!("from {reader}([\n    {}\n  ], filename = true, union_by_name = true)", files.join(",\n    "))
+}
+
+fn joined(name: &str, before: &[(&str, &str)], rows: &str, file: &str) -> String {
+    let before: String = before.iter().map(|(column, _)| format!("runs.{}, ", identifier(column))).collect();
+    let file = literal(&format!("/{file}"));
     format!(
-        "create or replace view {} as\nselect {columns}rows.* exclude (filename)\nfrom {reader}([\n  {}\n], filename = \
-         true, union_by_name = true) as rows\njoin runs on rows.filename = runs.path || {};\n",
+        "create or replace view {} as\nselect {before}rows.* exclude (filename)\nfrom {rows} as rows\njoin runs on \
+         rows.filename = runs.path || {file};\n",
         identifier(name),
-        files.join(",\n  "),
-        literal(&format!("/{file}")),
     )
 }
 
-/// A table that no run has: its columns and no rows, so that a query means the same for any runs.
-fn empty(table: Table) -> String {
-    let schema = table.schema();
-    let before = RunsView::columns_before(|name| schema.column_with_name(name).is_some());
-    let before = before.iter().map(|(name, sql_type)| format!("null::{sql_type} as {}", identifier(name)));
-    let own = |field: &Field| format!("null::{} as {}", sql_type(field.data_type()), identifier(field.name()));
-    let columns: Vec<String> = before.chain(schema.fields().iter().map(|field| own(field))).collect();
-    format!("create or replace view {} as\nselect {} where false;\n", identifier(table.name()), columns.join(", "))
+/// The columns of a table as SQL.
+struct Columns {
+    /// Those of `runs` that come first.
+    before: Vec<(&'static str, &'static str)>,
+    /// The table's own: nothing, of the type that each has.
+    own: Vec<String>,
+}
+
+impl Columns {
+    fn of(table: Table) -> Self {
+        let schema = table.schema();
+        let nothing =
+            |field: &Arc<Field>| format!("null::{} as {}", sql_type(field.data_type()), identifier(field.name()));
+        Self {
+            before: RunsView::columns_before(|name| schema.column_with_name(name).is_some()),
+            own: schema.fields().iter().map(nothing).collect(),
+        }
+    }
+
+    /// A table that no run has: its columns and no rows, so that a query means the same for any runs.
+    fn without_rows(&self, name: &str) -> String {
+        let before = self.before.iter().map(|(name, sql_type)| format!("null::{sql_type} as {}", identifier(name)));
+        let columns: Vec<String> = before.chain(self.own.iter().cloned()).collect();
+        format!("create or replace view {} as\nselect {} where false;\n", identifier(name), columns.join(", "))
+    }
 }
 
 /// The type as which DuckDB reads a column of this one.
