@@ -1,10 +1,14 @@
 //! Files that appear whole or not at all.
 //!
-//! The content goes to `<name>.partial` beside the target, is synced, and takes the target's name by rename. A
-//! reader sees the old file or the new one; a crash leaves a `.partial` file that nobody reads.
+//! The content goes to a new file beside the target, is synced, and takes the target's name by rename. A reader sees the
+//! old file or the new one; a crash leaves a `.partial` file that nobody reads.
 
-use std::fs::{self, File};
+use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -14,10 +18,16 @@ use crate::FileError;
 /// What the names of unfinished files end with.
 pub const PARTIAL_SUFFIX: &str = ".partial";
 
+/// Bytes that a staging name takes over from the target's name, so that it fits where the target's fits.
+const STAGED_NAME_BYTES: usize = 200;
+
+const CREATING: &str = "creating a file";
+const WRITING: &str = "writing a file";
+
 /// A file being written. Dropped without [`AtomicFile::commit`], it leaves no trace.
 pub struct AtomicFile {
     target: PathBuf,
-    partial: PathBuf,
+    staging: PathBuf,
     /// `None` once committed.
     writer: Option<BufWriter<File>>,
 }
@@ -25,23 +35,28 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Begins a file that will replace the file of this name.
     pub fn create(target: &Path) -> Result<Self, FileError> {
-        check_replaceable("creating a file", target)?;
-        let partial = partial_path(target);
-        let file = File::create(&partial).map_err(|error| FileError::from_io("creating a file", &partial, error))?;
-        Ok(Self { target: target.to_path_buf(), partial, writer: Some(BufWriter::new(file)) })
+        Self::create_staged(target, staging_path(target))
+    }
+
+    /// The same with its content in a file of a [known name](staging_path), for a caller that removes it after a signal.
+    pub fn create_staged(target: &Path, staging: PathBuf) -> Result<Self, FileError> {
+        check_replaceable(CREATING, target)?;
+        let file = create_new(&staging).map_err(|error| FileError::from_io(CREATING, target, error))?;
+        Ok(Self { target: target.to_path_buf(), staging, writer: Some(BufWriter::new(file)) })
+    }
+
+    /// Makes the content durable under its other name: what can fail for lack of space has then succeeded.
+    pub fn sync(&mut self) -> Result<(), FileError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let synced = writer.flush().and_then(|()| writer.get_ref().sync_all());
+        synced.map_err(|error| FileError::from_io(WRITING, &self.target, error))
     }
 
     /// Makes the content durable and gives it its name.
     pub fn commit(mut self) -> Result<(), FileError> {
-        if let Some(writer) = self.writer.take() {
-            let synced = writer.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
-            if let Err(error) = synced {
-                // The name is not taken; the leftovers are of no use to anyone.
-                let _ = fs::remove_file(&self.partial);
-                return Err(FileError::from_io("writing a file", &self.target, error));
-            }
-            rename_durably(&self.partial, &self.target)?;
-        }
+        self.sync()?;
+        rename_durably(&self.staging, &self.target)?;
+        self.writer = None;
         Ok(())
     }
 }
@@ -58,16 +73,38 @@ impl Write for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if self.writer.take().is_some() {
-            let _ = fs::remove_file(&self.partial);
+        if let Some(writer) = self.writer.take() {
+            // What is buffered is not worth writing.
+            drop(writer.into_parts());
+            let _ = fs::remove_file(&self.staging);
         }
     }
+}
+
+/// A new name beside `target`, under which its content is gathered: `report.html.4f1d….partial`. A file that the user
+/// called `report.html.partial` is not in the way.
+pub fn staging_path(target: &Path) -> PathBuf {
+    sibling(target, PARTIAL_SUFFIX)
+}
+
+/// A new name beside `path` that ends like this.
+pub fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let mut name = OsString::from_vec(name[..name.len().min(STAGED_NAME_BYTES)].to_vec());
+    // Every `RandomState` has other keys.
+    name.push(format!(".{:016x}{ending}", RandomState::new().build_hasher().finish()));
+    path.with_file_name(name)
+}
+
+/// Creates a file that is not there yet. A link of this name is not followed.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 /// Writes a whole file.
 pub fn write_bytes_atomically(target: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = AtomicFile::create(target)?;
-    file.write_all(bytes).map_err(|error| FileError::from_io("writing a file", target, error))?;
+    file.write_all(bytes).map_err(|error| FileError::from_io(WRITING, target, error))?;
     file.commit()
 }
 
@@ -101,7 +138,8 @@ pub fn check_replaceable(action: &'static str, target: &Path) -> Result<(), File
     }
 }
 
-/// Where the content of `target` is gathered.
+/// Where the content of `target` is gathered if the folder is dwell's own, such as that of a run: after a kill, the next
+/// attempt finds what is left and takes its place.
 pub fn partial_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(PARTIAL_SUFFIX);
@@ -139,6 +177,27 @@ mod tests {
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_only_looks_like_an_unfinished_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, own) = (dir.path().join("report.html"), dir.path().join("report.html.partial"));
+        fs::write(&own, "mine").unwrap();
+        write_bytes_atomically(&path, b"new").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::read(&own).unwrap()), (b"new".to_vec(), b"mine".to_vec()));
+        let staging = staging_path(&path);
+        std::os::unix::fs::symlink(&own, &staging).unwrap();
+        assert!(matches!(AtomicFile::create_staged(&path, staging), Err(FileError::Exists { .. })));
+        assert_eq!(fs::read(&own).unwrap(), b"mine", "the link was not followed");
+    }
+
+    #[test]
+    fn a_name_of_the_greatest_length_can_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n".repeat(255));
+        write_bytes_atomically(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

@@ -15,8 +15,8 @@ mod fence;
 mod space;
 
 pub use atomic_file::{
-    AtomicFile, PARTIAL_SUFFIX, check_replaceable, partial_path, rename_durably, sync_directory_of,
-    write_bytes_atomically, write_json_atomically, write_json_line_atomically,
+    AtomicFile, PARTIAL_SUFFIX, check_replaceable, create_new, partial_path, rename_durably, sibling, staging_path,
+    sync_directory_of, write_bytes_atomically, write_json_atomically, write_json_line_atomically,
 };
 pub use bounded_read::{
     TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, open_ordinary, read_at_most, read_json, read_own, read_own_text,
