@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{MetricsReport, Options};
-use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, build_tables, tables};
+use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, build_tables};
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
-use dwell_files::{FileError, PARTIAL_SUFFIX, read_json, write_bytes_atomically, write_json_line_atomically};
+use dwell_files::{FileError, OWN_TEXT_MAX_BYTES, read_json, write_bytes_atomically, write_json_line_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
@@ -68,10 +68,8 @@ pub fn build_run(
     setup: &BuildSetup<'_>,
     listener: &mut dyn BuildListener,
 ) -> Result<BuiltRun, BuildError> {
-    build_and_seal(run, setup, listener).map_err(|error| {
-        remove_unfinished_tables(run);
-        BuildError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() }
-    })
+    build_and_seal(run, setup, listener)
+        .map_err(|error| BuildError::BuildingStopped { source: Box::new(error), run: run.path().to_owned() })
 }
 
 fn build_and_seal(
@@ -167,17 +165,8 @@ fn write_view(run: &RunDir, view: &dyn RunView, viewed: &ViewedRun<'_>) -> Resul
     Ok(write_bytes_atomically(&path, content.as_bytes())?)
 }
 
-/// Gives back the space of tables that could not be finished; they are made anew from `raw/`.
-fn remove_unfinished_tables(run: &RunDir) {
-    for table in tables() {
-        let mut name = run.table(table).into_os_string();
-        name.push(PARTIAL_SUFFIX);
-        let _ = fs::remove_file(name);
-    }
-}
-
 fn read_raw<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, FileError> {
-    read_json("reading the record of a run", &run.raw().join(name))
+    read_json("reading the record of a run", &run.raw().join(name), OWN_TEXT_MAX_BYTES)
 }
 
 /// Turns the records into rows and writes them as they come.

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use dwell_config::PlannedRun;
-use dwell_files::{read_json, write_bytes_atomically, write_json_atomically};
+use dwell_files::{OWN_TEXT_MAX_BYTES, read_json, write_bytes_atomically, write_json_atomically};
 use dwell_store::{EXPERIMENTS_DIR, StoreError, new_run_id};
 use serde::{Deserialize, Serialize};
 
@@ -181,7 +181,7 @@ fn is_begun_from(dir: &Path, setup: &Setup) -> bool {
 
 /// What became of an execution that is finished. Its results may have been moved since.
 fn finished_summary(dir: &Path) -> Result<ExperimentSummary, StoreError> {
-    let summary: ExperimentSummary = read_json(OPENING, &dir.join(FINISHED_FILE))?;
+    let summary: ExperimentSummary = read_json(OPENING, &dir.join(FINISHED_FILE), OWN_TEXT_MAX_BYTES)?;
     Ok(ExperimentSummary { dir: dir.to_owned(), ..summary })
 }
 
@@ -209,7 +209,7 @@ fn earlier_executions(results: &Path) -> Result<Vec<EarlierExecution>, StoreErro
     };
     let record_in = |path: PathBuf| {
         let record = path.join(RECORD_FILE);
-        let read = || read_json(OPENING, &record).map_err(|error| error.to_string());
+        let read = || read_json(OPENING, &record, OWN_TEXT_MAX_BYTES).map_err(|error| error.to_string());
         record.is_file().then(|| (path, read()))
     };
     let mut found: Vec<_> = entries.flatten().filter_map(|entry| record_in(entry.path())).collect();

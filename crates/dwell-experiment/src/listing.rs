@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::experiment_dir::{FINISHED_FILE, LOCK_FILE, RECORD_FILE, is_run_of};
 
+/// Longest record of an experiment that is listed: in memory, any JSON takes up to a hundred times its size.
+const LISTED_MAX_BYTES: u64 = 2 << 20;
+
 /// Every execution of an experiment in a results directory. One whose record cannot be read is damaged.
 pub fn list_experiments(results: &Path) -> Vec<ExperimentEntry> {
     // Without a manifest that can be read, none is known to have failed.
@@ -22,7 +25,7 @@ pub fn list_experiments(results: &Path) -> Vec<ExperimentEntry> {
 
 fn entry(path: PathBuf, failed_run_ids: &[String]) -> ExperimentEntry {
     // Other versions may write other keys: what is listed is all that is needed.
-    let record: Option<Value> = read_json("listing experiments", &path.join(RECORD_FILE)).ok();
+    let record: Option<Value> = read_json("listing experiments", &path.join(RECORD_FILE), LISTED_MAX_BYTES).ok();
     let value = |key: &str| record.as_ref().and_then(|record| record.get(key));
     let experiment_id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     ExperimentEntry {

@@ -16,7 +16,8 @@ pub const WRITTEN_BY_HAND_MAX_BYTES: u64 = 64 << 20;
 /// Longest text that is read as a whole: metadata, figures, lists of runs.
 pub const TEXT_MAX_BYTES: u64 = 1 << 30;
 
-/// Longest text of a run: metadata, metrics, manifest, overview. They are a hundredth of this.
+/// Longest text of dwell's own that grows with what the user gave: prompts, plans, lists of runs. Files that are small by
+/// design have a smaller limit of their own, because JSON and CSV take many times their size in memory.
 pub const OWN_TEXT_MAX_BYTES: u64 = 64 << 20;
 
 /// The content of a file of at most so many bytes.
@@ -45,14 +46,14 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The content of an ordinary file that dwell wrote and that is at most [`OWN_TEXT_MAX_BYTES`] long.
-pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
-    read_from(open_ordinary(path)?, OWN_TEXT_MAX_BYTES)
+/// The content of an ordinary file that dwell wrote and that is at most so long.
+pub fn read_own(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    read_from(open_ordinary(path)?, limit_bytes)
 }
 
 /// The same of UTF-8 text.
-pub fn read_own_text(path: &Path) -> io::Result<String> {
-    as_text(read_own(path)?)
+pub fn read_own_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
+    as_text(read_own(path, limit_bytes)?)
 }
 
 /// The content of a file of UTF-8 text of at most so many bytes.
@@ -64,9 +65,9 @@ fn as_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// The value that a JSON file of ours holds. `action` begins the message of an error.
-pub fn read_json<T: DeserializeOwned>(action: &'static str, path: &Path) -> Result<T, FileError> {
-    let bytes = read_own(path).map_err(|error| FileError::from_io(action, path, error))?;
+/// The value that a JSON file of ours holds, which is at most so long. `action` begins the message of an error.
+pub fn read_json<T: DeserializeOwned>(action: &'static str, path: &Path, limit_bytes: u64) -> Result<T, FileError> {
+    let bytes = read_own(path, limit_bytes).map_err(|error| FileError::from_io(action, path, error))?;
     serde_json::from_slice(&bytes).map_err(|error| FileError::UnfitJson {
         action,
         reason: error.to_string(),
@@ -93,8 +94,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metadata.json");
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert_eq!(read_own(&path).unwrap_err().kind(), ErrorKind::InvalidInput);
-        let refused = read_json::<u32>("reading", &path).unwrap_err().to_string();
+        assert_eq!(read_own(&path, 9).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let refused = read_json::<u32>("reading", &path, 9).unwrap_err().to_string();
         assert!(refused.contains("no ordinary file"), "{refused}");
         assert_eq!(open_ordinary(dir.path()).unwrap_err().kind(), ErrorKind::InvalidInput, "a folder is none either");
     }
@@ -103,9 +104,11 @@ mod tests {
     fn a_json_file_that_does_not_fit_is_told_from_one_that_is_missing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
-        assert!(matches!(read_json::<Vec<u8>>("reading", &path), Err(FileError::NotFound { .. })));
+        assert!(matches!(read_json::<Vec<u8>>("reading", &path, 9), Err(FileError::NotFound { .. })));
         std::fs::write(&path, "[1, 2]").unwrap();
-        assert_eq!(read_json::<Vec<u8>>("reading", &path).unwrap(), [1, 2]);
-        assert!(matches!(read_json::<String>("reading", &path), Err(FileError::UnfitJson { .. })));
+        assert_eq!(read_json::<Vec<u8>>("reading", &path, 9).unwrap(), [1, 2]);
+        assert!(matches!(read_json::<String>("reading", &path, 9), Err(FileError::UnfitJson { .. })));
+        let refused = read_json::<Vec<u8>>("reading", &path, 5).unwrap_err().to_string();
+        assert!(refused.contains("longer than 5 bytes"), "{refused}");
     }
 }

@@ -14,6 +14,9 @@ use crate::export::IDENTITY_COLUMNS;
 /// State of a run without metadata: it is being recorded, or was killed.
 const UNFINISHED: &str = "unfinished";
 
+/// Longest `metrics.csv`: a hundred times what ten region types take. A field takes up to fifty times its size in memory.
+const METRICS_MAX_BYTES: u64 = 1 << 20;
+
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub struct RunResults {
@@ -113,7 +116,7 @@ pub(crate) fn read_metadata(run: &RunDir) -> Result<Option<RunMetadata>, ReportE
 
 /// The lines of a `metrics.csv`; a run that has none was made by a program that computes none.
 pub(crate) fn read_metrics(path: &Path) -> Result<Vec<MetricsLine>, ReportError> {
-    match read_own_text(path) {
+    match read_own_text(path, METRICS_MAX_BYTES) {
         Ok(text) => parse_metrics(&text, path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(ReportError::from_io("reading the metrics of a run", path, error)),

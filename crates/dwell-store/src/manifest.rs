@@ -17,6 +17,9 @@ use crate::{RunDir, StoreError};
 /// Version of the manifest's own fields.
 pub const MANIFEST_SCHEMA_VERSION: &str = "1.0";
 
+/// Longest `manifest.json`: some ten thousand files.
+const MANIFEST_MAX_BYTES: u64 = 8 << 20;
+
 /// Bytes hashed at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -64,7 +67,7 @@ pub fn write_manifest(run: &RunDir) -> Result<Manifest, StoreError> {
 impl Manifest {
     /// Reads the manifest of the run in `dir`.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
-        Ok(read_json("reading a manifest", &dir.join(MANIFEST_FILE))?)
+        Ok(read_json("reading a manifest", &dir.join(MANIFEST_FILE), MANIFEST_MAX_BYTES)?)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Process samples in a file of their own, outside of a run.
 //!
 //! What was written survives the death of this process. CSV grows by whole lines. Parquet cannot grow, so rows go to
-//! a raw stream beside the file, and the table is made of that at the end, by whoever lives then.
+//! a raw stream beside the file, and the table is made of that at the end, by any process still running.
+//!
+//! A file that is to be replaced stays until the first rows of the new one are written, and then beside it until that is
+//! finished: a watch that comes to nothing destroys nothing.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_files::{FileError, check_replaceable};
+use dwell_files::{FileError, check_replaceable, create_new, sibling, staging_path};
 
 use crate::{
     ClockAnchor, MemoryCsv, RawCompression, RawReader, RawWriter, StoreError, StreamEnd, TableWriter, memory_rows,
@@ -44,10 +47,14 @@ impl MemoryLogForm {
     }
 }
 
-/// A file of samples while it is written.
+/// What the name of a file ends with that is put aside.
+const EARLIER_ENDING: &str = ".earlier";
+
+/// A file of samples while it is written. Dropped before it has rows, it leaves everything as it was.
 pub struct MemoryLog {
     path: PathBuf,
     file: LogFile,
+    place: Place,
 }
 
 enum LogFile {
@@ -64,71 +71,151 @@ impl MemoryLog {
         may_replace: bool,
     ) -> Result<Self, StoreError> {
         check_replaceable(WRITING, path)?;
-        let file = match form {
+        if !may_replace {
+            check_absent(path)?;
+        }
+        // Behind a link, the file itself is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (place, file) = match form {
             MemoryLogForm::Csv => {
-                let lines = WholeLines::create(path, may_replace).map_err(|error| write_error(path, error))?;
-                let mut csv = MemoryCsv::new(lines, anchor).map_err(|error| write_error(path, error))?;
-                csv.flush().map_err(|error| write_error(path, error))?;
-                LogFile::Csv(csv)
+                let place = Place::new(path.clone(), may_replace)?;
+                let csv = create_csv(&place, anchor)?;
+                (place, LogFile::Csv(csv))
             }
-            MemoryLogForm::Parquet => LogFile::Parquet(create_stream(path, anchor, may_replace)?),
+            MemoryLogForm::Parquet => {
+                let place = Place::new(raw_path(&path), may_replace)?;
+                let stream = create_stream(&place, anchor)?;
+                (place, LogFile::Parquet(stream))
+            }
         };
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path, file, place })
     }
 
     /// Adds rows; after this they survive the death of this process.
     pub fn write(&mut self, rows: &[MemoryRow]) -> Result<(), StoreError> {
         match &mut self.file {
             LogFile::Csv(csv) => {
-                csv.write(rows).and_then(|()| csv.flush()).map_err(|error| write_error(&self.path, error))
+                csv.write(rows).and_then(|()| csv.flush()).map_err(|error| write_error(&self.path, error))?;
             }
             LogFile::Parquet(stream) => {
                 stream.write(&memory::batch(rows))?;
-                stream.flush()
+                stream.flush()?;
+                stream.moved_to(&self.place.target);
             }
         }
+        self.place.take()
     }
 
-    /// Leaves no file, if there is nothing to write after all.
-    pub fn discard(self) {
-        let path = match self.file {
-            LogFile::Csv(_) => self.path,
-            LogFile::Parquet(_) => raw_path(&self.path),
-        };
-        // It is empty; that it stays is no harm.
-        let _ = fs::remove_file(path);
+    /// Whether rows were written, which are there whatever happens next.
+    pub fn has_rows(&self) -> bool {
+        self.place.is_taken
+    }
+
+    /// Where the file is that this one replaces, as long as this one is not finished.
+    pub fn earlier(&self) -> Option<&Path> {
+        self.place.earlier.as_deref()
     }
 
     /// Ends the file.
     pub fn finish(self) -> Result<(), StoreError> {
-        match self.file {
+        let Self { path, file, mut place } = self;
+        match file {
             LogFile::Csv(csv) => {
-                csv.into_inner().and_then(|lines| lines.file.sync_all()).map_err(|error| write_error(&self.path, error))
+                let synced = csv.into_inner().and_then(|lines| lines.file.sync_all());
+                synced.map_err(|error| write_error(&path, error))?;
+                place.take()?;
             }
             LogFile::Parquet(stream) => {
                 stream.finish()?;
-                recover_memory_log(&self.path).map(drop)
+                place.take()?;
+                recover_memory_log(&path)?;
+            }
+        }
+        place.forget_earlier();
+        Ok(())
+    }
+}
+
+/// The name of a file that is being written, and what has it until then.
+struct Place {
+    target: PathBuf,
+    /// Where the new file is before it has rows.
+    beginning: PathBuf,
+    may_replace: bool,
+    is_taken: bool,
+    /// Where the old file is after that.
+    earlier: Option<PathBuf>,
+}
+
+impl Place {
+    fn new(target: PathBuf, may_replace: bool) -> Result<Self, StoreError> {
+        if !may_replace {
+            check_absent(&target)?;
+        }
+        Ok(Self { beginning: staging_path(&target), target, may_replace, is_taken: false, earlier: None })
+    }
+
+    /// Puts the new file in the place of the old one, which is kept aside.
+    fn take(&mut self) -> Result<(), StoreError> {
+        if self.is_taken {
+            return Ok(());
+        }
+        if !self.may_replace {
+            // Another process may have put a file there in the meantime.
+            check_absent(&self.target)?;
+        }
+        let aside = sibling(&self.target, EARLIER_ENDING);
+        match fs::rename(&self.target, &aside) {
+            Ok(()) => self.earlier = Some(aside),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(write_error(&self.target, error)),
+        }
+        fs::rename(&self.beginning, &self.target).map_err(|error| write_error(&self.target, error))?;
+        self.is_taken = true;
+        Ok(())
+    }
+
+    fn forget_earlier(&mut self) {
+        if let Some(earlier) = self.earlier.take() {
+            // It is replaced; that a copy stays is no harm.
+            let _ = fs::remove_file(earlier);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            let _ = fs::remove_file(&self.beginning);
+            // If only one of two renames succeeded.
+            if let Some(earlier) = &self.earlier {
+                let _ = fs::rename(earlier, &self.target);
             }
         }
     }
 }
 
-fn create_stream(path: &Path, anchor: ClockAnchor, may_replace: bool) -> Result<RawWriter, StoreError> {
-    let stream = raw_path(path);
-    if may_replace {
-        for old in [path, &stream] {
-            match fs::remove_file(old) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(write_error(old, error)),
-                _ => {}
-            }
-        }
-    } else if path.exists() {
-        return Err(FileError::Exists { action: WRITING, path: path.to_owned() }.into());
+fn check_absent(path: &Path) -> Result<(), StoreError> {
+    // A link that leads nowhere is there too.
+    match path.symlink_metadata().is_ok() {
+        true => Err(FileError::Exists { action: WRITING, path: path.to_owned() }.into()),
+        false => Ok(()),
     }
-    let anchor_text = serde_json::to_string(&anchor).map_err(|error| write_error(path, error.into()))?;
+}
+
+fn create_csv(place: &Place, anchor: ClockAnchor) -> Result<MemoryCsv<WholeLines>, StoreError> {
+    let failed = |error| write_error(&place.target, error);
+    let lines = WholeLines::create(&place.beginning).map_err(failed)?;
+    let mut csv = MemoryCsv::new(lines, anchor).map_err(failed)?;
+    csv.flush().map_err(failed)?;
+    Ok(csv)
+}
+
+fn create_stream(place: &Place, anchor: ClockAnchor) -> Result<RawWriter, StoreError> {
+    let anchor_text = serde_json::to_string(&anchor).map_err(|error| write_error(&place.target, error.into()))?;
     let metadata = HashMap::from([(ANCHOR_KEY.to_owned(), anchor_text)]);
     let schema = Schema::new_with_metadata(memory::schema().fields().clone(), metadata);
-    RawWriter::create(&stream, Arc::new(schema), RawCompression::None)
+    RawWriter::create(&place.beginning, Arc::new(schema), RawCompression::None)
 }
 
 fn raw_path(path: &Path) -> PathBuf {
@@ -189,14 +276,8 @@ struct WholeLines {
 }
 
 impl WholeLines {
-    fn create(path: &Path, may_replace: bool) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true);
-        let file = match may_replace {
-            true => options.create(true).truncate(true).open(path)?,
-            false => options.create_new(true).open(path)?,
-        };
-        Ok(Self { file, pending: Vec::new(), whole_bytes: 0 })
+    fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: create_new(path)?, pending: Vec::new(), whole_bytes: 0 })
     }
 }
 

@@ -134,6 +134,11 @@ impl RawWriter {
         self.sync()
     }
 
+    /// The file got another name.
+    pub(crate) fn moved_to(&mut self, path: &Path) {
+        self.path = path.to_path_buf();
+    }
+
     /// Bytes that the stream has with what is not flushed yet.
     pub fn stream_bytes(&self) -> u64 {
         self.whole_bytes + self.pending.len() as u64

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, StringRecord};
-use dwell_files::{read_own, write_bytes_atomically};
+use dwell_files::{OWN_TEXT_MAX_BYTES, read_own, write_bytes_atomically};
 
 use crate::StoreError;
 use crate::manifest_row::{ManifestRow, SHARED_COLUMNS, header};
@@ -111,7 +111,7 @@ impl ResultsManifest {
     }
 
     fn read(&self) -> Result<Content, StoreError> {
-        let text = match read_own(&self.path) {
+        let text = match read_own(&self.path, OWN_TEXT_MAX_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(StoreError::from_io(READING, &self.path, error)),

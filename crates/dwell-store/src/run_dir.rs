@@ -21,7 +21,12 @@ pub(crate) const STATE_FILE: &str = "raw/STATE";
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";
 /// The metrics, relative to the run.
 pub(crate) const METRICS_FILE: &str = "metrics.csv";
-const METADATA_FILE: &str = "metadata.json";
+pub(crate) const METADATA_FILE: &str = "metadata.json";
+/// The picture of the run, relative to the run.
+pub(crate) const OVERVIEW_FILE: &str = "overview.json";
+
+/// Longest `metadata.json`: a hundred times the usual. Its values take up to fifty times their size in memory.
+const METADATA_MAX_BYTES: u64 = 2 << 20;
 
 const CREATING: &str = "creating a run directory";
 /// How often the folder of a model may vanish before its run is in it.
@@ -145,7 +150,7 @@ impl RunDir {
     /// Content of `metadata.json`; `None` if there is no such file.
     pub fn read_metadata_json(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.metadata_json();
-        match read_own(&path) {
+        match read_own(&path, METADATA_MAX_BYTES) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::from_io("reading the metadata of a run", &path, error)),
@@ -164,7 +169,7 @@ impl RunDir {
 
     /// `overview.json`.
     pub fn overview_json(&self) -> PathBuf {
-        self.path.join("overview.json")
+        self.path.join(OVERVIEW_FILE)
     }
 
     /// `metrics.csv`.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::utc::{unix_secs_now, utc_text};
 
+/// Longest `raw/STATE`; it has some hundred bytes.
+const STATE_MAX_BYTES: u64 = 64 << 10;
+
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,7 +67,7 @@ impl RunMarker {
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, StoreError> {
-        Ok(read_json("reading the state of a run", path)?)
+        Ok(read_json("reading the state of a run", path, STATE_MAX_BYTES)?)
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), StoreError> {

@@ -1,13 +1,13 @@
 //! Writing a table as Parquet.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
-use dwell_files::{partial_path, rename_durably};
+use dwell_files::{create_new, partial_path, rename_durably, staging_path};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::Compression as Codec;
@@ -20,16 +20,29 @@ use crate::{Compression, StoreError};
 /// Encoded bytes of a row group at which it is written although it has room for more rows.
 const ROW_GROUP_LIMIT_BYTES: usize = 32 << 20;
 
+const CREATING: &str = "creating a table";
 const WRITING: &str = "writing a table";
 
-/// Writes one table. Until [`TableWriter::finish`] it is `<name>.parquet.partial`, which no reader looks at.
+/// Writes one table. Until [`TableWriter::finish`] it is a `.partial` file, which no reader looks at and which is removed
+/// if the table is given up.
 ///
 /// Memory is bounded by one row group, however many rows are written.
 pub struct TableWriter {
     writer: ArrowWriter<File>,
     schema: SchemaRef,
     target: PathBuf,
+    unfinished: Unfinished,
     rows: u64,
+}
+
+/// The file until it has its name.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After it has got its name, nothing has this one any more.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl TableWriter {
@@ -40,12 +53,15 @@ impl TableWriter {
 
     /// The same with a chosen compression.
     pub fn create_with(dir: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        Self::create_file(&dir.join(table.file_name()), table, compression)
+        Self::create_like(&dir.join(table.file_name()), table.schema(), Some(SCHEMA_VERSION), codec(compression))
     }
 
-    /// The same in a file of any name.
+    /// The same in a file of any name, in a folder of the user's: no other file there is touched.
     pub fn create_file(target: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        Self::create_like(target, table.schema(), Some(SCHEMA_VERSION), codec(compression))
+        let unfinished = staging_path(target);
+        let file = create_new(&unfinished).map_err(|error| StoreError::from_io(CREATING, target, error))?;
+        let (schema, codec) = (table.schema(), codec(compression));
+        Self::begin(file, Unfinished(unfinished), target, schema, Some(SCHEMA_VERSION), codec)
     }
 
     /// The same with columns, version and compression of another file.
@@ -55,16 +71,26 @@ impl TableWriter {
         version: Option<&str>,
         codec: Codec,
     ) -> Result<Self, StoreError> {
-        let target = target.to_path_buf();
-        let partial = partial_path(&target);
-        let file = File::create(&partial).map_err(|error| StoreError::from_io("creating a table", &partial, error))?;
+        let partial = partial_path(target);
+        let file = File::create(&partial).map_err(|error| StoreError::from_io(CREATING, &partial, error))?;
+        Self::begin(file, Unfinished(partial), target, schema, version, codec)
+    }
+
+    fn begin(
+        file: File,
+        unfinished: Unfinished,
+        target: &Path,
+        schema: SchemaRef,
+        version: Option<&str>,
+        codec: Codec,
+    ) -> Result<Self, StoreError> {
         // The Arrow schema in the metadata would make pandas read text as categoricals.
         let options = ArrowWriterOptions::new()
             .with_properties(writer_properties(&schema, version, codec))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)
-            .map_err(|error| StoreError::from_parquet("creating a table", &target, error))?;
-        Ok(Self { writer, schema, target, rows: 0 })
+            .map_err(|error| StoreError::from_parquet(CREATING, target, error))?;
+        Ok(Self { writer, schema, target: target.to_path_buf(), unfinished, rows: 0 })
     }
 
     /// Adds an entry to the metadata of the file.
@@ -95,7 +121,7 @@ impl TableWriter {
     pub fn finish(self) -> Result<u64, StoreError> {
         let file = self.writer.into_inner().map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
         file.sync_all().map_err(|error| StoreError::from_io("syncing a table", &self.target, error))?;
-        rename_durably(&partial_path(&self.target), &self.target)?;
+        rename_durably(&self.unfinished.0, &self.target)?;
         Ok(self.rows)
     }
 }

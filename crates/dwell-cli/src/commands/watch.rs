@@ -1,6 +1,7 @@
 //! `dwell watch`: samples processes with all their descendants until they end.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -43,7 +44,8 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     view.finish();
     // A program that was started here is waited for, whatever became of its samples.
     let command = target.wait_for_command(&mut signals);
-    watched.and_then(|()| log.map_or(Ok(()), MemoryLog::finish)).map_err(|error| log_failure(&error, args))?;
+    let hints = args.output.as_ref().zip(log.as_ref()).map_or_else(Vec::new, |(output, log)| log_hints(output, log));
+    watched.and_then(|()| log.map_or(Ok(()), MemoryLog::finish)).map_err(|error| log_failure(&error, hints))?;
     let summary = summary_of(&record, &target, command, args.output.as_deref());
     let printed = if args.json { super::print_json(&summary) } else { print_result(&summary.text()) };
     printed.map_err(|error| match &args.output {
@@ -62,13 +64,7 @@ fn begin(args: &WatchArgs, signals: &mut Signals) -> anyhow::Result<(Target, Opt
     }
     // A program is started only if there is a place for its samples.
     let log = create_log(args)?;
-    match Target::find(args, signals) {
-        Ok(target) => Ok((target, log)),
-        Err(error) => {
-            log.into_iter().for_each(MemoryLog::discard);
-            Err(error)
-        }
-    }
+    Ok((Target::find(args, signals)?, log))
 }
 
 /// Begins to sample.
@@ -109,20 +105,29 @@ fn create_log(args: &WatchArgs) -> anyhow::Result<Option<MemoryLog>> {
     })
 }
 
-/// What was written before is there; for a table it has to be told how to get at it.
-fn log_failure(error: &StoreError, args: &WatchArgs) -> anyhow::Error {
-    let failure = Failure::new(error.to_string());
-    let Some(output) = &args.output else { return failure.into() };
+fn log_failure(error: &StoreError, hints: Vec<String>) -> anyhow::Error {
+    hints.into_iter().fold(Failure::new(error.to_string()), Failure::hint).into()
+}
+
+/// What there is if writing fails: rows that were written, for a table how to get at them, and the file before them.
+fn log_hints(output: &Path, log: &MemoryLog) -> Vec<String> {
     let name = shell_word(&output.display().to_string());
-    let hint = match MemoryLogForm::of(output) {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = shell_word(&folder.display().to_string());
+    let written = match MemoryLogForm::of(output) {
+        _ if !log.has_rows() => format!("nothing was written; see what fills the disk with `df -h {folder}`"),
         Some(MemoryLogForm::Parquet) => {
             format!(
                 "what was written so far is whole: once there is space, `dwell recover {name}` makes the table of it"
             )
         }
-        _ => format!("the lines that were written so far are whole; see what fills the disk with `df -h {name}`"),
+        _ => format!("the lines that were written so far are whole; see what fills the disk with `df -h {folder}`"),
     };
-    failure.hint(hint).into()
+    let earlier = log.earlier().map(|earlier| {
+        let earlier = shell_word(&earlier.display().to_string());
+        format!("the file that was to be replaced is kept: {earlier}")
+    });
+    [written].into_iter().chain(earlier).collect()
 }
 
 /// A watch that goes on.

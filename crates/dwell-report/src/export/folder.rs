@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
-use dwell_files::{PARTIAL_SUFFIX, read_json, rename_durably, write_bytes_atomically, write_json_atomically};
+use dwell_files::{
+    OWN_TEXT_MAX_BYTES, PARTIAL_SUFFIX, read_json, rename_durably, write_bytes_atomically, write_json_atomically,
+};
 use dwell_store::{hash_file, new_run_id};
 use serde::Serialize;
 
@@ -67,7 +69,7 @@ impl Folder {
             copied.map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
             return self.note_written(name);
         }
-        let mut value = read_json("reading a file of a run", from)?;
+        let mut value = read_json("reading a file of a run", from, OWN_TEXT_MAX_BYTES)?;
         self.shortened_paths += shorten_paths(&mut value);
         self.write_json(name, &value)
     }

@@ -171,6 +171,9 @@ impl RunPage {
     }
 }
 
+/// Longest `overview.json`: twice what it can have.
+const OVERVIEW_MAX_BYTES: u64 = 8 << 20;
+
 const READING_OVERVIEW: &str = "reading the overview of a run";
 
 /// The picture of a finished run. One of an older version has none: then its trace is read.
@@ -178,7 +181,7 @@ pub(crate) fn overview_of(run: &RunDir, results: &RunResults) -> Result<Overview
     if !results.is_finished() {
         return Err(dwell_metrics::MetricsError::NotFinished { run: run.path().to_owned() }.into());
     }
-    match read_json::<Overview>(READING_OVERVIEW, &run.overview_json()) {
+    match read_json::<Overview>(READING_OVERVIEW, &run.overview_json(), OVERVIEW_MAX_BYTES) {
         Ok(overview) => match overview.problem() {
             None => Ok(overview),
             Some(problem) => Err(ReportError::UnfitFile {
