@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cells;
+mod changed_files;
 mod compression;
 mod error;
 mod ipc_message;
@@ -37,6 +38,7 @@ mod verify;
 mod verify_tree;
 
 pub use cells::{number_at, text_at};
+pub use changed_files::{FilesRead, changed_files};
 pub use dwell_events::{ClockAnchor, Compression};
 pub use error::StoreError;
 pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, ensure_listed_tables, hash_file, write_manifest};

@@ -13,8 +13,8 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Compression as Codec;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::basic::{Compression as Codec, Encoding};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use crate::StoreError;
 
@@ -177,15 +177,60 @@ impl OpenedTable {
 
     /// Reads the rows of some row groups.
     pub(crate) fn read_groups(self, mask: ProjectionMask, groups: Vec<usize>) -> Result<TableReader, StoreError> {
+        self.read_batches(mask, groups, BATCH_ROWS)
+    }
+
+    /// The same in batches whose text takes so many bytes at most, or of one row. A few bytes of a file can be the text of
+    /// every row of a batch.
+    pub(crate) fn read_groups_within(
+        self,
+        mask: ProjectionMask,
+        groups: Vec<usize>,
+        text_bytes: u64,
+    ) -> Result<TableReader, StoreError> {
+        let texts = groups.iter().map(|&index| self.longest_text_bytes(&self.row_groups()[index], &mask));
+        let rows = text_bytes / texts.max().unwrap_or(0).max(1);
+        let batch_rows = usize::try_from(rows).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS);
+        self.read_batches(mask, groups, batch_rows)
+    }
+
+    /// Bytes that the text of one row can have at most, by the sizes of the columns in a row group.
+    fn longest_text_bytes(&self, group: &RowGroupMetaData, mask: &ProjectionMask) -> u64 {
+        let fields = self.schema().fields().iter().zip(group.columns()).enumerate();
+        // Texts with a dictionary share it in memory too.
+        let texts = fields.filter(|(index, (field, _))| {
+            mask.leaf_included(*index) && matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
+        });
+        let rows = group.num_rows().max(1).unsigned_abs();
+        let longest = |chunk: &ColumnChunkMetaData| {
+            let bytes = chunk.uncompressed_size().max(0).unsigned_abs();
+            // Texts that stand one after the other are no longer than the column, all of them together.
+            if is_repeating(chunk) { bytes } else { bytes.div_ceil(rows) }
+        };
+        texts.map(|(_, (_, chunk))| longest(chunk)).sum()
+    }
+
+    fn read_batches(
+        self,
+        mask: ProjectionMask,
+        groups: Vec<usize>,
+        batch_rows: usize,
+    ) -> Result<TableReader, StoreError> {
         let total_rows = self.metadata.metadata().file_metadata().num_rows().try_into().unwrap_or(0);
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file, self.metadata)
             .with_row_groups(groups)
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size(batch_rows)
             .with_projection(mask)
             .build()
             .map_err(|error| StoreError::from_parquet(OPENING, &self.path, error))?;
         Ok(TableReader { batches, path: self.path, total_rows, schema_version: self.schema_version, has_failed: false })
     }
+}
+
+/// Whether a column is encoded so that a few bytes can stand for a text of many rows.
+fn is_repeating(chunk: &ColumnChunkMetaData) -> bool {
+    let is_plain = |encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE | Encoding::DELTA_LENGTH_BYTE_ARRAY);
+    !chunk.encodings().all(is_plain)
 }
 
 /// The schema version in a Parquet footer.

@@ -16,6 +16,9 @@ use parquet::file::statistics::Statistics;
 use crate::StoreError;
 use crate::table_reader::{OpenedTable, TableReader};
 
+/// Bytes of text in a batch at most, but for a batch of one row.
+const TEXT_BYTES: u64 = 8 << 20;
+
 /// Gives the rows of a table whose time lies in a window, in the order of the table.
 pub struct TableWindow {
     rows: TableReader,
@@ -83,7 +86,7 @@ pub fn open_table_window(
         .map(|(index, _)| index)
         .collect();
     let rows_at_most = groups.iter().map(|&index| opened.row_groups()[index].num_rows().max(0).unsigned_abs()).sum();
-    Ok(TableWindow { rows: opened.read_groups(mask, groups)?, window, rows_at_most })
+    Ok(TableWindow { rows: opened.read_groups_within(mask, groups, TEXT_BYTES)?, window, rows_at_most })
 }
 
 fn time_column(schema: &Schema) -> Option<&str> {
@@ -117,7 +120,13 @@ fn rows_within(batch: &RecordBatch, column: &str, window: &Range<u64>) -> Result
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use arrow_array::StringArray;
+    use arrow_schema::{DataType, Field};
     use dwell_events::schema::tokens::{self, TokenRow};
+    use parquet::arrow::ArrowWriter;
 
     use super::*;
     use crate::TableWriter;
@@ -164,6 +173,22 @@ mod tests {
         assert_eq!(times(open(Some(0..1_001))), [1000]);
         assert_eq!(times(open(Some(5_000_000..u64::MAX))), [0; 0]);
         assert_eq!(times(open(None)).len(), 300_000);
+    }
+
+    #[test]
+    fn a_batch_is_cut_where_a_few_bytes_are_the_text_of_many_rows() {
+        let place = tempfile::tempdir().unwrap();
+        let text = "x".repeat(1 << 20);
+        let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, false)]));
+        let file = File::create(place.path().join(Table::Tokens.file_name())).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema.clone(), None).unwrap();
+        let texts = Arc::new(StringArray::from(vec![text.as_str(); 100]));
+        writer.write(&RecordBatch::try_new(schema, vec![texts]).unwrap()).unwrap();
+        writer.close().unwrap();
+        let window = open_table_window(place.path(), Table::Tokens, &[], None).unwrap();
+        let rows: Vec<usize> = window.map(|batch| batch.unwrap().num_rows()).collect();
+        assert_eq!(rows.iter().sum::<usize>(), 100);
+        assert!(rows.iter().all(|&rows| rows as u64 <= TEXT_BYTES >> 20), "{rows:?}");
     }
 
     #[test]

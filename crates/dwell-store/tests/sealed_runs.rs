@@ -10,8 +10,8 @@ use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_files::{FileError, write_json_atomically};
 use dwell_store::{
-    ClockAnchor, Manifest, MemoryCsvFile, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState, StoreError,
-    TableWriter, ensure_listed_tables, records_schema, verify, write_manifest,
+    ClockAnchor, FilesRead, Manifest, MemoryCsvFile, RawCompression, RawWriter, RecordsBuilder, RunDir, RunState,
+    StoreError, TableWriter, changed_files, ensure_listed_tables, records_schema, verify, write_manifest,
 };
 
 /// A complete run with one raw stream, one table and two text files.
@@ -89,6 +89,36 @@ fn a_changed_byte_is_found_by_verify() {
         (report.changed[0].path.as_str(), report.changed[0].found_bytes),
         ("raw/records.arrows", bytes.len() as u64)
     );
+}
+
+#[test]
+fn a_file_of_another_size_is_found_without_reading_it() {
+    let root = tempfile::tempdir().unwrap();
+    let run = sealed_run(root.path());
+    // It has no blocks; reading it would take a day.
+    let table = fs::OpenOptions::new().append(true).open(run.memory_csv()).unwrap();
+    table.set_len(8 << 40).unwrap();
+    let report = verify(run.path(), &[]).unwrap();
+    assert_eq!((report.changed.len(), report.changed[0].found_bytes), (1, 8 << 40));
+}
+
+#[test]
+fn what_is_read_is_compared_with_the_manifest() {
+    let root = tempfile::tempdir().unwrap();
+    let run = sealed_run(root.path());
+    let changed = |read| changed_files(&run, read);
+    assert_eq!((changed(FilesRead::Tables), changed(FilesRead::Results)), (Vec::new(), Vec::new()));
+    // The same size, another byte.
+    fs::write(run.metadata_json(), fs::read_to_string(run.metadata_json()).unwrap().replace("basis", "bases")).unwrap();
+    fs::write(run.table(Table::Memory), "short").unwrap();
+    fs::write(run.memory_csv(), "nobody reads it").unwrap();
+    assert_eq!(changed(FilesRead::Tables), ["memory.parquet", "metadata.json"]);
+    assert_eq!(changed(FilesRead::Results), ["metadata.json"]);
+    run.set_state(RunState::Building).unwrap();
+    assert_eq!(changed(FilesRead::Tables), [""; 0], "it is not finished");
+    run.set_state(RunState::Complete).unwrap();
+    fs::remove_file(run.manifest_json()).unwrap();
+    assert_eq!(changed(FilesRead::Tables), [""; 0], "there is nothing to compare with");
 }
 
 #[test]
