@@ -129,6 +129,34 @@ fn what_is_replaced_is_kept_until_the_new_stream_is_finished() {
 }
 
 #[test]
+fn a_stream_that_finds_no_room_to_begin_leaves_everything_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(dir.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return skip("a_stream_that_finds_no_room_to_begin_leaves_everything_as_it_was", "mounting a tmpfs needs root");
+    }
+    let (old, new) = (dir.path().join("old.tensors"), dir.path().join("new.tensors"));
+    let stream = TensorStream::create(&old, options()).unwrap();
+    stream.submit(head("x", 0, 10), &[1; 10]).unwrap();
+    stream.finish().unwrap();
+    let files = || {
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|file| (file.clone(), std::fs::read(file).unwrap())).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    // It is cut off where the disk is full.
+    let _ = std::fs::write(dir.path().join("ballast"), vec![0; 1 << 20]);
+    let before = files();
+    for path in [&old, &new] {
+        let error = TensorStream::create(path, options()).map(drop).unwrap_err();
+        assert!(matches!(error, TensorsError::File(FileError::NoSpace { .. })), "{error}");
+    }
+    let after = files();
+    assert!(Command::new("umount").arg(dir.path()).status().unwrap().success());
+    assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    assert!(after == before, "a file has other content");
+}
+
+#[test]
 #[ignore = "child process of the test below, which limits it"]
 fn limited_process() {
     let path = std::env::var_os(STREAM).unwrap();

@@ -31,8 +31,18 @@ pub(super) fn remove(stream: &Path, checkpoint: &Path) -> Result<(), TensorsErro
 
 /// Gives what was put aside its names back, for a capture that came to nothing.
 pub fn put_back_earlier(stream: &Path) -> Result<(), TensorsError> {
-    let checkpoint = super::checkpoint::default_path(stream);
-    files_of(stream, &checkpoint).iter().try_for_each(|file| moved(&suffixed(file), file))
+    put_back(stream, &super::checkpoint::default_path(stream))
+}
+
+/// Removes a stream that could not be begun, so that the next attempt finds none in its way, and puts back what it was to
+/// replace.
+pub(super) fn undo(stream: &Path, checkpoint: &Path) {
+    // If it cannot be, the earlier one is still there under its other name.
+    let _ = remove_if_there(&real_path(stream)).and_then(|()| put_back(stream, checkpoint));
+}
+
+fn put_back(stream: &Path, checkpoint: &Path) -> Result<(), TensorsError> {
+    files_of(stream, checkpoint).iter().try_for_each(|file| moved(&suffixed(file), file))
 }
 
 /// Where an earlier stream of this name is while it is put aside.

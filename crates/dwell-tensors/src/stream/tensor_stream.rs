@@ -73,7 +73,10 @@ impl TensorStream {
         let version = ContainerVersion::default();
         let schema = schema_message(&metadata(&options), version);
         let written = file.set_len(0).and_then(|()| file.write_all_at(&schema, 0));
-        written.map_err(|error| TensorsError::from_io("beginning a tensor stream", path, error))?;
+        if let Err(error) = written {
+            earlier::undo(path, &checkpoint_path);
+            return Err(TensorsError::from_io("beginning a tensor stream", path, error));
+        }
         // Its name; what is in it is made durable by checkpoints and at the end.
         sync_directory_of(path)?;
         let whole = Whole { bytes: schema.len() as u64, parcels: 0, packets: 0 };
