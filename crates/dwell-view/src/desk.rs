@@ -62,7 +62,16 @@ impl Desk {
 
     /// Sends bytes, as soon as there is room for them among the answers that are being sent.
     pub(crate) async fn send(&self, bytes: Bytes) -> Result<axum::body::Body, ApiError> {
-        let room = u32::try_from(bytes.len().div_ceil(1024).min(ANSWERS_KIB)).unwrap_or(u32::MAX);
+        let needed_kib = bytes.len().div_ceil(1024);
+        if needed_kib > ANSWERS_KIB {
+            return Err(ApiError::unreadable(format!(
+                "the answer has {} bytes, and at most {} are sent",
+                bytes.len(),
+                ANSWERS_KIB * 1024
+            ))
+            .hint("ask for less: fewer rows or columns, or a run at a time"));
+        }
+        let room = u32::try_from(needed_kib).unwrap_or(u32::MAX);
         let room = timeout(LONGEST_WAIT, self.answers.clone().acquire_many_owned(room)).await;
         let room = room.ok().and_then(Result::ok).ok_or_else(|| busy("other clients do not read their answers"))?;
         Ok(axum::body::Body::new(Pieces { rest: bytes, _room: room }))
@@ -94,5 +103,19 @@ impl Body for Pieces {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_is_longer_than_all_may_be_is_not_sent() {
+        let desk = Desk::new();
+        let most = Bytes::from(vec![0; ANSWERS_KIB * 1024]);
+        assert!(desk.send(most).await.is_ok());
+        let more = Bytes::from(vec![0; ANSWERS_KIB * 1024 + 1]);
+        assert!(desk.send(more).await.is_err());
     }
 }

@@ -5,9 +5,11 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use dwell_build::{build_snapshot, is_running_dwell};
+use axum::http::StatusCode;
+use dwell_build::{BuildError, build_snapshot, is_running_dwell};
 use dwell_store::RunDir;
 use tempfile::TempDir;
 
@@ -21,6 +23,10 @@ const AGE_PER_COST: u32 = 4;
 
 /// A snapshot that nobody asked for in this time is removed.
 const LONGEST_UNUSED: Duration = Duration::from_secs(60);
+
+/// How long the first request waits for a run that has just begun.
+const LONGEST_FIRST_WAIT: Duration = Duration::from_secs(2);
+const FIRST_WAIT_STEP: Duration = Duration::from_millis(20);
 
 /// A run as it can be read now.
 pub(crate) enum ReadableRun {
@@ -105,12 +111,31 @@ fn build(run: &RunDir, number: u64) -> Result<Snapshot, ApiError> {
     // It holds prompts and answers, which nobody else on the machine may read.
     let private = Permissions::from_mode(0o700);
     let folder = tempfile::Builder::new().prefix("dwell-view-").permissions(private).tempdir().map_err(no_room)?;
-    let run = build_snapshot(run, folder.path()).map_err(|error| {
-        let place = std::env::temp_dir();
-        ApiError::unreadable(format!("building what is recorded so far failed: {error}"))
-            .hint(format!("it is built in a temporary folder; see its space with `df -h '{}'`", place.display()))
+    let run = first_snapshot(run, folder.path()).map_err(|error| match error {
+        BuildError::NothingRecorded { .. } => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the run has begun, and nothing is recorded yet")
+                .hint("ask again in a moment")
+        }
+        error => {
+            let place = std::env::temp_dir();
+            ApiError::unreadable(format!("building what is recorded so far failed: {error}"))
+                .hint(format!("it is built in a temporary folder; see its space with `df -h '{}'`", place.display()))
+        }
     })?;
     Ok(Snapshot { run, number, built_at: Instant::now(), cost: begun_at.elapsed(), _folder: folder })
+}
+
+/// A snapshot as soon as there is one: for an instant, a run has a folder and no record of what is recorded.
+fn first_snapshot(run: &RunDir, folder: &Path) -> Result<RunDir, BuildError> {
+    let begun_at = Instant::now();
+    loop {
+        match build_snapshot(run, folder) {
+            Err(BuildError::NothingRecorded { .. }) if begun_at.elapsed() < LONGEST_FIRST_WAIT => {
+                thread::sleep(FIRST_WAIT_STEP);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 fn killed(path: &Path) -> ApiError {

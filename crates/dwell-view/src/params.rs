@@ -1,5 +1,7 @@
 //! What a request asks for.
 
+use std::ops::Range;
+
 use crate::error::ApiError;
 
 /// Parameters of a request, some of which may be given several times.
@@ -44,6 +46,20 @@ impl Params {
         self.optional(name)?.map(parsed).transpose()
     }
 
+    /// The window from `begin_ns` up to but not including `end_ns`; none if neither is given.
+    pub(crate) fn window_ns(&self) -> Result<Option<Range<u64>>, ApiError> {
+        let (begin_ns, end_ns) = (self.number("begin_ns")?, self.number("end_ns")?);
+        if begin_ns.is_none() && end_ns.is_none() {
+            return Ok(None);
+        }
+        let window = begin_ns.unwrap_or(0)..end_ns.unwrap_or(u64::MAX);
+        if window.start > window.end {
+            let Range { start, end } = window;
+            return Err(ApiError::bad_request(format!("the window begins at {start} and ends before that, at {end}")));
+        }
+        Ok(Some(window))
+    }
+
     pub(crate) fn required_number(&self, name: &str) -> Result<u64, ApiError> {
         self.number(name)?.ok_or_else(|| ApiError::bad_request(format!("{name} is missing")))
     }
@@ -61,6 +77,10 @@ mod tests {
         assert_eq!(params.number("limit").ok().flatten(), Some(7));
         assert!(params.required("run").is_err() && params.required("table").is_err());
         assert!(Params::of(Some("rnu=a"), &["run"]).is_err());
+        let window = |query| Params::of(Some(query), &["begin_ns", "end_ns"]).and_then(|params| params.window_ns());
+        assert_eq!(window("begin_ns=3&end_ns=3").ok().flatten(), Some(3..3));
+        assert_eq!(window("end_ns=3").ok().flatten(), Some(0..3));
+        assert!(window("").is_ok_and(|window| window.is_none()) && window("begin_ns=4&end_ns=3").is_err());
         assert!(Params::of(Some("limit=-1"), &["limit"]).is_ok_and(|params| params.number("limit").is_err()));
     }
 }

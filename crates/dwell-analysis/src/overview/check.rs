@@ -47,6 +47,7 @@ fn kv_fits(kv: &KvMap) -> bool {
     let cells = u64::from(kv.rows) * u64::from(kv.axis.bins);
     axis_fits(kv.axis)
         && kv.rows <= MOST_BINS
+        && u64::from(kv.rows).checked_mul(kv.positions_per_row).is_some()
         && kv.layers.iter().all(|layer| {
             [layer.resident_bytes.len(), layer.cell_reads.len()] == [layer.cell.len(); 2]
                 && layer.cell.iter().all(|&cell| u64::from(cell) < cells)
@@ -79,6 +80,16 @@ mod tests {
             traffic: Traffic { axis, series: vec![series] },
             ..Overview::default()
         }
+    }
+
+    #[test]
+    fn positions_that_cannot_be_counted_are_refused() {
+        let axis = TimeAxis { first_bin_ns: 0, bin_ns: 1024, bins: 4 };
+        let of = |positions_per_row| Overview {
+            kv: Some(KvMap { axis, positions_per_row, rows: 3, layers: Vec::new() }),
+            ..drawn()
+        };
+        assert_eq!((of(1).problem(), of(u64::MAX).problem().is_some()), (None, true));
     }
 
     #[test]

@@ -23,6 +23,8 @@ use crate::params::Params;
 const USUAL_ROWS: u64 = 1_000;
 /// Rows of an answer at most.
 const MOST_ROWS: u64 = 100_000;
+/// Bytes of an answer at most, but for a single row that is longer. A row of a trace has about a hundred.
+const MOST_BYTES: usize = 16 << 20;
 
 /// Rows of the answer.
 const ROWS: HeaderName = HeaderName::from_static("dwell-rows");
@@ -65,15 +67,11 @@ impl Request {
             ))
             .hint("read the Parquet file of the table for more"));
         }
-        let window_ns = match (params.number("begin_ns")?, params.number("end_ns")?) {
-            (None, None) => None,
-            (begin_ns, end_ns) => Some(begin_ns.unwrap_or(0)..end_ns.unwrap_or(u64::MAX)),
-        };
         Ok(Self {
             run: params.required("run")?.to_owned(),
             table: table_named(params.optional("table")?.unwrap_or(Table::Trace.name()))?,
             columns: columns.map(str::to_owned).collect(),
-            window_ns,
+            window_ns: params.window_ns()?,
             limit,
         })
     }
@@ -89,21 +87,13 @@ impl Request {
         if let Some(missing) = columns.iter().find(|name| schema.index_of(name).is_err()) {
             return Err(ApiError::bad_request(format!("the table {} has no column {missing:?}", self.table.name())));
         }
-        let (mut batches, mut count, mut has_more) = (Vec::new(), 0, false);
+        let mut answer = RowStream::new(&schema, self.limit).map_err(unwritten)?;
         for batch in window {
-            let batch = batch?;
-            let room = self.limit - count;
-            has_more = batch.num_rows() as u64 > room;
-            let taken = batch.slice(0, room.min(batch.num_rows() as u64) as usize);
-            count += taken.num_rows() as u64;
-            batches.push(taken);
-            if has_more {
+            if !answer.takes_all_of(&batch?).map_err(unwritten)? {
                 break;
             }
         }
-        let stream = arrow_stream(&schema, &batches);
-        let stream = stream.map_err(|error| ApiError::unreadable(format!("writing rows failed: {error}")))?;
-        Ok(Rows { stream: stream.into(), count, has_more })
+        answer.finish().map_err(unwritten)
     }
 }
 
@@ -117,8 +107,108 @@ fn table_named(name: &str) -> Result<Table, ApiError> {
     })
 }
 
-fn arrow_stream(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
-    batches.iter().try_for_each(|batch| writer.write(batch))?;
-    writer.into_inner()
+fn unwritten(error: ArrowError) -> ApiError {
+    ApiError::unreadable(format!("writing rows failed: {error}"))
+}
+
+/// An answer that is being written: it ends with the rows that were asked for, or where it is long enough.
+struct RowStream {
+    writer: StreamWriter<Vec<u8>>,
+    limit: u64,
+    count: u64,
+    has_more: bool,
+}
+
+impl RowStream {
+    fn new(schema: &SchemaRef, limit: u64) -> Result<Self, ArrowError> {
+        Ok(Self { writer: StreamWriter::try_new(Vec::new(), schema)?, limit, count: 0, has_more: false })
+    }
+
+    /// Writes the rows of a batch that there is room for, and says whether these are all of them.
+    fn takes_all_of(&mut self, batch: &RecordBatch) -> Result<bool, ArrowError> {
+        let rows = batch.num_rows();
+        let wanted = rows.min(usize::try_from(self.limit - self.count).unwrap_or(usize::MAX));
+        let room_bytes = MOST_BYTES.saturating_sub(self.writer.get_ref().len());
+        let fitting = rows_within(batch, wanted, room_bytes)?;
+        // Without one row, asking for the rest would never come to an end.
+        let taken = if self.count == 0 { fitting.max(wanted.min(1)) } else { fitting };
+        if taken > 0 {
+            self.writer.write(&batch.slice(0, taken))?;
+        }
+        self.count += taken as u64;
+        self.has_more = taken < rows;
+        Ok(!self.has_more)
+    }
+
+    fn finish(self) -> Result<Rows, ArrowError> {
+        let (count, has_more) = (self.count, self.has_more);
+        Ok(Rows { stream: self.writer.into_inner()?.into(), count, has_more })
+    }
+}
+
+/// How many of the first `wanted` rows of a batch take so many bytes at most.
+fn rows_within(batch: &RecordBatch, wanted: usize, room_bytes: usize) -> Result<usize, ArrowError> {
+    let (mut fitting, mut too_many) = (0, wanted + 1);
+    // Most often all fit, which one look tells.
+    let mut asked = wanted;
+    while too_many - fitting > 1 {
+        match bytes_of(&batch.slice(0, asked))? <= room_bytes {
+            true => fitting = asked,
+            false => too_many = asked,
+        }
+        asked = fitting.midpoint(too_many);
+    }
+    Ok(fitting)
+}
+
+fn bytes_of(rows: &RecordBatch) -> Result<usize, ArrowError> {
+    rows.columns().iter().map(|column| column.to_data().get_slice_memory_size()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use arrow_array::StringArray;
+    use arrow_ipc::reader::StreamReader;
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    /// Rows with texts of this length.
+    fn batch(texts: &[usize]) -> RecordBatch {
+        let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, false)]));
+        let texts = StringArray::from_iter_values(texts.iter().map(|&length| "x".repeat(length)));
+        RecordBatch::try_new(schema, vec![Arc::new(texts)]).unwrap()
+    }
+
+    fn answer(batches: &[RecordBatch], limit: u64) -> Rows {
+        let mut stream = RowStream::new(&batches[0].schema(), limit).unwrap();
+        let _ = batches.iter().find(|batch| !stream.takes_all_of(batch).unwrap());
+        let rows = stream.finish().unwrap();
+        let read: usize = StreamReader::try_new(&rows.stream[..], None).unwrap().map(|it| it.unwrap().num_rows()).sum();
+        assert_eq!(read as u64, rows.count);
+        rows
+    }
+
+    #[test]
+    fn an_answer_ends_with_the_rows_that_were_asked_for() {
+        let batches = [batch(&[1; 10]), batch(&[1; 10])];
+        let rows = |limit| (answer(&batches, limit).count, answer(&batches, limit).has_more);
+        assert_eq!([rows(0), rows(7), rows(10), rows(15)], [(0, true), (7, true), (10, true), (15, true)]);
+        assert_eq!([rows(20), rows(30)], [(20, false), (20, false)]);
+    }
+
+    #[test]
+    fn an_answer_ends_where_it_is_long_enough() {
+        let megabyte = 1 << 20;
+        let long = answer(&[batch(&[megabyte; 12]), batch(&[megabyte; 12])], 1000);
+        assert!((14..=16).contains(&long.count) && long.has_more, "{}", long.count);
+        assert!(long.stream.len() <= MOST_BYTES + 4096, "{}", long.stream.len());
+        // One that is too long stands alone.
+        let alone = answer(&[batch(&[MOST_BYTES + 1, 1]), batch(&[1])], 1000);
+        assert_eq!((alone.count, alone.has_more), (1, true));
+        let second = answer(&[batch(&[1, MOST_BYTES + 1])], 1000);
+        assert_eq!((second.count, second.has_more), (1, true));
+    }
 }

@@ -29,6 +29,7 @@ pub(super) async fn get(State(app): State<Arc<App>>, RawQuery(query): RawQuery) 
     let params = Params::of(query.as_deref(), &["run", "begin_ns", "end_ns"])?;
     let run = params.required("run")?.to_owned();
     let (begin_ns, end_ns) = (params.required_number("begin_ns")?, params.required_number("end_ns")?);
+    params.window_ns()?;
     app.answer(move |app| {
         let drawn = draw_window(app.run(&run)?.dir(), begin_ns..end_ns, MOST_ROWS)?;
         let (rows_at_most, overview) = (drawn.rows_at_most, drawn.overview);
