@@ -32,7 +32,7 @@ mod writer;
 pub use error::{GgufError, GgufErrorKind};
 pub use ggml_type::GgmlType;
 pub use info::{InfoOptions, KvBytesPerToken, ModelInfo, TensorLine, TypeTotal};
-pub use make::{MakeError, Overwrite, make};
+pub use make::{MakeError, Overwrite, make, make_staged};
 pub use make_plan::{MakePlan, TensorPlan};
 pub use make_spec::{MakeArchitecture, MakeSpec, WeightType};
 pub use memory::{MemoryNeeded, MemoryRequest};

@@ -1,7 +1,7 @@
 //! Writing a made model to a file, whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -101,8 +101,32 @@ pub fn make(
     overwrite: Overwrite,
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<(), MakeError> {
+    let partial = partial_path(path);
+    make_in(plan, path, overwrite, on_progress, || File::create(&partial).map(|file| (file, partial.clone())))
+}
+
+/// The same in a folder of the user's, where it grows as `staging`: a file of that name is refused.
+pub fn make_staged(
+    plan: &MakePlan,
+    path: &Path,
+    staging: &Path,
+    overwrite: Overwrite,
+    on_progress: &mut dyn FnMut(u64),
+) -> Result<(), MakeError> {
+    let create = || OpenOptions::new().write(true).create_new(true).open(staging);
+    make_in(plan, path, overwrite, on_progress, || create().map(|file| (file, staging.to_owned())))
+}
+
+fn make_in(
+    plan: &MakePlan,
+    path: &Path,
+    overwrite: Overwrite,
+    on_progress: &mut dyn FnMut(u64),
+    create: impl FnOnce() -> io::Result<(File, PathBuf)>,
+) -> Result<(), MakeError> {
     refuse_existing(path, overwrite)?;
-    let partial = Partial::create(path)?;
+    let (file, unfinished) = create().map_err(|source| MakeError::Create { path: path.to_owned(), source })?;
+    let partial = Partial { file, path: unfinished, renamed: false };
     let mut written_bytes = 0;
     let mut count = |bytes| {
         written_bytes = bytes;
@@ -134,6 +158,12 @@ fn write_error(plan: &MakePlan, path: &Path, written_bytes: u64, source: io::Err
     }
 }
 
+fn partial_path(target: &Path) -> PathBuf {
+    let mut name: OsString = target.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
 /// A file that is removed unless it is renamed.
 struct Partial {
     file: File,
@@ -142,16 +172,6 @@ struct Partial {
 }
 
 impl Partial {
-    fn create(target: &Path) -> Result<Partial, MakeError> {
-        let mut name: OsString = target.as_os_str().to_owned();
-        name.push(".partial");
-        let path = PathBuf::from(name);
-        match File::create(&path) {
-            Ok(file) => Ok(Partial { file, path, renamed: false }),
-            Err(source) => Err(MakeError::Create { path, source }),
-        }
-    }
-
     fn rename_to(mut self, target: &Path) -> Result<(), MakeError> {
         fs::rename(&self.path, target).map_err(|source| MakeError::Rename { path: target.to_owned(), source })?;
         self.renamed = true;
@@ -206,11 +226,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_only_looks_like_an_unfinished_one_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, own, staging] =
+            ["small.gguf", "small.gguf.partial", "small.gguf.1.partial"].map(|name| directory.path().join(name));
+        fs::write(&own, "mine").unwrap();
+        make_staged(&plan(), &path, &staging, Overwrite::Refuse, &mut |_| ()).unwrap();
+        assert_eq!((fs::read(&own).unwrap(), staging.exists()), (b"mine".to_vec(), false));
+        assert!(make_staged(&plan(), &path, &own, Overwrite::Allow, &mut |_| ()).is_err());
+        assert_eq!(fs::read(&own).unwrap(), b"mine");
+    }
+
+    #[test]
     fn a_directory_that_is_missing_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing").join("small.gguf");
         let error = make(&plan(), &path, Overwrite::Refuse, &mut |_| ()).unwrap_err();
-        assert!(error.to_string().ends_with("missing/small.gguf.partial\""), "{error}");
+        assert!(error.to_string().ends_with("missing/small.gguf\""), "{error}");
         assert_eq!(error.hints(), ["create the directory first"]);
     }
 

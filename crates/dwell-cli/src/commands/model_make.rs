@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use dwell_files::partial_path;
-use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, make};
+use dwell_files::staging_path;
+use dwell_gguf::{MakeArchitecture, MakePlan, MakeSpec, Overwrite, WeightType, make_staged};
 
 use crate::args::{ArchitectureArg, MakeArgs, WeightTypeArg};
 use crate::interruption::Interruption;
@@ -15,10 +15,11 @@ use crate::terminal::byte_bar;
 pub(crate) fn run(args: &MakeArgs) -> anyhow::Result<ExitCode> {
     let plan = MakePlan::new(spec(args)).map_err(hinted)?;
     check_file_in_folder(&args.file, args.force)?;
-    Interruption::listen()?.writing_begins(partial_path(&args.file));
+    let staging = staging_path(&args.file);
+    Interruption::listen()?.writing_begins(staging.clone());
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     let bar = byte_bar("writing", plan.file_bytes());
-    let made = make(&plan, &args.file, overwrite, &mut |bytes| bar.set_position(bytes));
+    let made = make_staged(&plan, &args.file, &staging, overwrite, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
     made.map_err(hinted)?;
     print_result(&format!("{}\n", args.file.display())).map_err(|error| unprinted(&error, &args.file))?;

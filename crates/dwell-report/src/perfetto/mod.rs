@@ -6,7 +6,7 @@ mod protocol;
 mod tracks;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_array::types::{Int32Type, UInt32Type, UInt64Type};
@@ -43,12 +43,12 @@ pub struct PerfettoReport {
     pub size_bytes: u64,
 }
 
-/// Writes a run as a Perfetto trace. The file appears whole or not at all.
-pub fn export_perfetto(run: &RunDir, target: &Path) -> Result<PerfettoReport, ReportError> {
+/// Writes a run as a Perfetto trace. The file appears whole or not at all; until then it grows in `staging`.
+pub fn export_perfetto(run: &RunDir, target: &Path, staging: PathBuf) -> Result<PerfettoReport, ReportError> {
     let results = RunResults::load(run)?;
     let overview = overview_of(run, &results)?;
     let metadata = &results.metadata;
-    let mut file = AtomicFile::create(target)?;
+    let mut file = AtomicFile::create_staged(target, staging)?;
     let written = |error: io::Error| ReportError::from_io("writing a Perfetto trace", target, error);
     let mut counted = CountedBytes { output: io::BufWriter::new(&mut file), bytes: 0 };
     let title = format!("dwell {}: {}", metadata.run_id, model_title_of(metadata));
