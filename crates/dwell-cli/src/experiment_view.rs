@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
-use dwell_report::text::{counted, seconds};
+use dwell_report::text::{counted, seconds, visible_in_line};
 use dwell_report::{Exclusion, ExclusionReason};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -97,7 +97,8 @@ impl ExperimentListener for ExperimentView {
         if let Some(bar) = &self.bar {
             bar.set_position(place.index as u64);
             let left = seconds(self.pace.left_s(place.index));
-            bar.set_message(format!("{left} left  {} {}", place.model_id, place.run.name()));
+            let message = format!("{left} left  {} {}", place.model_id, place.run.name());
+            bar.set_message(visible_in_line(&message).into_owned());
         }
     }
 

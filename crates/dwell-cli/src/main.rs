@@ -8,6 +8,7 @@ mod args;
 mod browser;
 mod cache;
 mod capture_view;
+mod changed_files;
 mod commands;
 mod duckdb;
 mod engine_model;
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
         (false, true) => Verbosity::Verbose,
         (false, false) => Verbosity::Normal,
     });
-    step("total", || run(cli.command)).unwrap_or_else(|error| messages::report(&error))
+    let done = step("total", || run(cli.command)).map(changed_files::exit_code);
+    done.unwrap_or_else(|error| messages::report(&error))
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {

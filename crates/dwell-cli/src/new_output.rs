@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dwell_files::write_bytes_atomically;
+use dwell_files::{AtomicFile, FileError};
 use dwell_report::DrawnFigure;
 use serde::Serialize;
 
@@ -116,31 +117,38 @@ impl OutputFolder {
     /// Writes all files, or none if one exists and may not be replaced.
     pub(crate) fn write(&self, force: bool) -> anyhow::Result<()> {
         self.files.iter().try_for_each(|(path, _)| check_file(path, force))?;
-        for (path, content) in &self.files {
-            let folder = path.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(folder)
-                .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {folder:?}")))?;
-            write_bytes_atomically(path, content).map_err(hinted)?;
+        // A full disk is noticed before the first file is replaced: old and new ones would not fit each other.
+        let files = self.files.iter().map(|(path, content)| self.gathered(path, content));
+        let mut files = files.collect::<anyhow::Result<Vec<AtomicFile>>>()?;
+        let folder = self.folder.join(FIGURES_DIR);
+        if let Some(figures) = self.figures.as_ref().filter(|_| folder.is_dir()) {
+            let names: String = figures.iter().map(|name| format!("{name}\n")).collect();
+            files.push(self.gathered(&folder.join(FIGURES_LIST), names.as_bytes())?);
+            remove_other_figures(&folder, figures);
         }
-        self.figures.as_ref().map_or(Ok(()), |figures| self.remove_other_figures(figures))
+        files.into_iter().try_for_each(AtomicFile::commit).map_err(hinted)
     }
 
-    /// Removes figures of an earlier output that this one does not have, and writes down which it has.
-    fn remove_other_figures(&self, figures: &BTreeSet<String>) -> anyhow::Result<()> {
-        let folder = self.folder.join(FIGURES_DIR);
-        let list = folder.join(FIGURES_LIST);
-        let earlier = fs::read_to_string(&list).unwrap_or_default();
-        // A list may come from anywhere: it names files of this folder, or nothing.
-        let is_in_folder = |name: &&str| !name.contains('/') && *name != "..";
-        for name in earlier.lines().filter(is_in_folder).filter(|name| !figures.contains(*name)) {
-            // One that is gone already is as it should be.
-            let _ = fs::remove_file(folder.join(name));
-        }
-        if !folder.is_dir() {
-            return Ok(());
-        }
-        let names: String = figures.iter().map(|name| format!("{name}\n")).collect();
-        write_bytes_atomically(&list, names.as_bytes()).map_err(hinted)
+    /// A file with its content on the disk, which does not have its name yet.
+    fn gathered(&self, path: &Path, content: &[u8]) -> anyhow::Result<AtomicFile> {
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder)
+            .map_err(|error| Failure::new(format!("creating the output folder failed with {error}: {folder:?}")))?;
+        let mut file = AtomicFile::create(path).map_err(hinted)?;
+        let written = file.write_all(content).map_err(|error| FileError::from_io("writing a file", path, error));
+        written.and_then(|()| file.sync()).map_err(hinted)?;
+        Ok(file)
+    }
+}
+
+/// Removes figures of an earlier output that this one does not have.
+fn remove_other_figures(folder: &Path, figures: &BTreeSet<String>) {
+    let earlier = fs::read_to_string(folder.join(FIGURES_LIST)).unwrap_or_default();
+    // A list may come from anywhere: it names files of this folder, or nothing.
+    let is_in_folder = |name: &&str| !name.contains('/') && *name != "..";
+    for name in earlier.lines().filter(is_in_folder).filter(|name| !figures.contains(*name)) {
+        // One that is gone already is as it should be.
+        let _ = fs::remove_file(folder.join(name));
     }
 }
 

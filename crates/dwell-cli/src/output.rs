@@ -3,13 +3,13 @@
 //! Results go to standard output, everything else to standard error: with `--quiet` only errors, with `--verbose` also what
 //! is done and how long it takes.
 
-use std::fmt::Arguments;
+use std::fmt::{self, Arguments};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use dwell_report::text::{DEFAULT_WIDTH_CHARS, fitted, seconds};
+use dwell_report::text::{DEFAULT_WIDTH_CHARS, fitted, seconds, visible};
 
 use crate::messages::Failure;
 
@@ -43,11 +43,13 @@ fn verbosity() -> Verbosity {
     VERBOSITY.get().copied().unwrap_or_default()
 }
 
-/// Prints a result for people on standard output. On a terminal its lines are made to fit.
+/// Prints a result for people on standard output. What came from outside and would be obeyed by a terminal is shown instead;
+/// on a terminal, lines are made to fit.
 pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
+    let text = visible(text);
     match result_width() {
-        Some(width_chars) => print_for_programs(&fitted(text, width_chars)),
-        None => print_for_programs(text),
+        Some(width_chars) => print_for_programs(&fitted(&text, width_chars)),
+        None => print_for_programs(&text),
     }
 }
 
@@ -97,10 +99,11 @@ pub(crate) fn say(text: Arguments<'_>) {
     }
 }
 
-/// Prints an error to standard error, without a line break of its own.
+/// Prints an error to standard error, without a line break of its own. Like a result, it may hold text from outside.
 pub(crate) fn complain(text: Arguments<'_>) {
+    let text = fmt::format(text);
     let mut stderr = std::io::stderr().lock();
-    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+    let _ = stderr.write_all(visible(&text).as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// Does a step of a command; with `--verbose` says what it was and how long it took.

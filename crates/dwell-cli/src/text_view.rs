@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use dwell_report::text::visible;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// Width that is taken where the terminal does not say its own.
@@ -30,7 +31,7 @@ impl TextView {
 
     /// Adds the text of one token.
     pub(crate) fn push(&mut self, text: &str) {
-        self.line.push_str(text);
+        self.line.push_str(&visible(text));
         while let Some(line) = take_line(&mut self.line, self.width) {
             self.bar.println(line);
         }

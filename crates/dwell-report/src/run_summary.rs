@@ -162,7 +162,7 @@ impl RegionsSummary {
 pub(crate) fn decided_by(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>, steps: u64) -> String {
     let decisive_s = thresholds.high_retention_s.max(thresholds.medium_retention_s);
     // One more, in which what is to last so long is stored.
-    match tokens_per_s.map(|tokens_per_s| (decisive_s * tokens_per_s).ceil() as u64 + 1) {
+    match tokens_per_s.map(|tokens_per_s| ((decisive_s * tokens_per_s).ceil() as u64).saturating_add(1)) {
         Some(decisive) if decisive <= steps => "a longer run".to_owned(),
         Some(decisive) => counted(decisive, "step"),
         None => format!("{} of use", seconds(decisive_s)),
@@ -315,5 +315,7 @@ mod tests {
         assert_eq!(decided_by(&thresholds, Some(20.0), 64), "201 steps");
         assert_eq!(decided_by(&thresholds, Some(20.0), 201), "a longer run");
         assert_eq!(decided_by(&thresholds, None, 0), "10.0 s of use");
+        let endless = decided_by(&thresholds, Some(1e308), 64);
+        assert!(endless.ends_with(" steps"), "{endless}");
     }
 }

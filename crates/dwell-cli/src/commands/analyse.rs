@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use dwell_metrics::analyse_run;
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
-use dwell_store::{RunDir, TreeKind};
+use dwell_store::{FilesRead, RunDir, TreeKind};
 
 use super::analyse_tree;
 use crate::args::AnalyseArgs;
+use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted};
 use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
+    warn_of_changed_files(&run, FilesRead::Tables);
     let mut report = step("computing the metrics", || analyse_run(&run, args.figures.options())).map_err(hinted)?;
     // A folder that another program made has no metadata, or others.
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();

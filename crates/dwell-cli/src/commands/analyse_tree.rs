@@ -11,9 +11,10 @@ use dwell_report::text::aggregate_text;
 use dwell_report::{
     Aggregate, AggregateOptions, ExclusionReason, RunResults, aggregate, experiment_figures, missing_runs,
 };
-use dwell_store::{FoundRun, RunDir, runs_under};
+use dwell_store::{FilesRead, FoundRun, RunDir, runs_under};
 
 use crate::args::{AnalyseArgs, MetricsArgs};
+use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::OutputFolder;
 use crate::output::{print_result, say, step, unprinted_beside};
@@ -79,7 +80,10 @@ pub(super) fn read_runs(path: &Path) -> anyhow::Result<ReadRuns> {
 
 fn read_run(found: &FoundRun) -> Result<RunResults, Failure> {
     match &found.run {
-        Ok(run) => RunResults::load(run).map_err(|error| Failure::from_hinted(&error)),
+        Ok(run) => {
+            warn_of_changed_files(run, FilesRead::Results);
+            RunResults::load(run).map_err(|error| Failure::from_hinted(&error))
+        }
         Err(error) => Err(Failure::from_hinted(error)),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use dwell_files::partial_path;
+use dwell_files::staging_path;
 use dwell_report::text::{bytes, counted};
 use dwell_report::{ExportReport, ExportRequest, Exporter, dataset_staging, export, export_perfetto};
-use dwell_store::RunDir;
+use dwell_store::{FilesRead, RunDir};
 
 use super::analyse_tree::read_runs;
 use crate::args::{ExportArgs, ExportFormat};
+use crate::changed_files::warn_of_changed_files;
 use crate::interruption::Interruption;
 use crate::messages::{Failure, hinted};
 use crate::new_output::{check_file_in_folder, check_folder};
@@ -24,9 +25,11 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 /// Writes one run as a trace of Perfetto.
 fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     check_file_in_folder(&args.output, false)?;
-    Interruption::listen()?.writing_begins(partial_path(&args.output));
+    let staging = staging_path(&args.output);
+    Interruption::listen()?.writing_begins(staging.clone());
     let run = RunDir::open(&args.path).map_err(hinted)?;
-    let report = step("exporting", || export_perfetto(&run, &args.output)).map_err(hinted)?;
+    warn_of_changed_files(&run, FilesRead::Tables);
+    let report = step("exporting", || export_perfetto(&run, &args.output, staging)).map_err(hinted)?;
     let printed = if args.json {
         super::print_json(&report)
     } else {

@@ -7,15 +7,16 @@ use dwell_report::{
     ALL_FIGURES, AggregateOptions, CompareOptions, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSource,
     RunPage, aggregate, compare_chosen, figure_named,
 };
-use dwell_store::{RunDir, TreeKind};
+use dwell_store::{FilesRead, RunDir, TreeKind};
 
 use super::analyse_tree::{nothing_counts, read_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::FigureArgs;
+use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::{OutputFolder, check_parent};
-use crate::output::{print_result, step};
+use crate::output::{print_result, step, unprinted};
 
 pub(crate) fn run(args: &FigureArgs) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.name else {
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &FigureArgs) -> anyhow::Result<ExitCode> {
     let files = output.files(&figure)?;
     files.write(args.force)?;
     let paths: Vec<String> = files.paths().map(|path| format!("{}\n", path.display())).collect();
-    print_result(&paths.concat())?;
+    print_result(&paths.concat()).map_err(|error| unprinted(&error, &output.folder_as_named()))?;
     Ok(if has_unreadable { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
@@ -91,7 +92,9 @@ fn draw_run(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow::Result
     if kind_at(path)? != TreeKind::Run {
         return Err(asked.misfit(&format!("found a folder of runs: {path:?}")).into());
     }
-    let page = RunPage::load(&RunDir::open(path).map_err(hinted)?).map_err(hinted)?;
+    let run = RunDir::open(path).map_err(hinted)?;
+    warn_of_changed_files(&run, FilesRead::Tables);
+    let page = RunPage::load(&run).map_err(hinted)?;
     asked.kind.draw(&FigureInput::Run(&page), args.size).map_err(hinted)
 }
 
@@ -134,6 +137,11 @@ impl Output {
         check_parent(output)?;
         let folder = output.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { folder, stem: output.file_stem().map(PathBuf::from), formats: vec![named] })
+    }
+
+    /// The folder, by a name that says something: no name is the present one.
+    fn folder_as_named(&self) -> PathBuf {
+        if self.folder.as_os_str().is_empty() { PathBuf::from(".") } else { self.folder.clone() }
     }
 
     fn files(&self, figure: &DrawnFigure) -> anyhow::Result<OutputFolder> {

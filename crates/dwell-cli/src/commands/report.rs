@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use dwell_files::write_bytes_atomically;
 use dwell_report::{AggregateOptions, Page, RunPage, aggregate, compare, report_html};
-use dwell_store::{RunDir, TreeKind};
+use dwell_store::{FilesRead, RunDir, TreeKind};
 
 use super::analyse_tree::{nothing_counts, read_runs, warn_of_missing_runs};
 use super::compare::read_sources;
 use super::kind_at;
 use crate::args::ReportArgs;
 use crate::browser::opens_in_browser;
+use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::check_file_in_folder;
 use crate::output::{print_result, step, unprinted};
@@ -37,6 +38,7 @@ fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
         }
         ([path], None) if kind_at(path)? == TreeKind::Run => {
             let run = RunDir::open(path).map_err(hinted)?;
+            warn_of_changed_files(&run, FilesRead::Tables);
             Ok((Page::of_run(RunPage::load(&run).map_err(hinted)?), false))
         }
         (paths, None) => {

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use dwell_report::RunSummary;
 use dwell_report::text::summary_text;
-use dwell_store::{RunDir, TreeKind};
+use dwell_store::{FilesRead, RunDir, TreeKind};
 
 use crate::args::ShowArgs;
+use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted, print_hints};
 use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         return Err(failure.hint(format!("list the runs: dwell ls {path}")).into());
     }
     let run = RunDir::open(&args.run).map_err(hinted)?;
+    warn_of_changed_files(&run, FilesRead::Tables);
     let summary = step("computing the metrics", || RunSummary::load(&run)).map_err(hinted)?;
     // As it was typed, which is how `dwell run` shows it.
     let run_dir = as_typed(args);

@@ -1,6 +1,6 @@
 //! Counts and tables as text, in one place.
 
-use super::count;
+use super::{count, visible_in_line};
 
 /// The text with a capital first letter.
 pub(crate) fn capitalised(text: &str) -> String {
@@ -41,6 +41,7 @@ pub(super) fn percent(share: f64) -> String {
 
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
 pub fn table(lines: &[Vec<String>]) -> String {
+    let lines = &in_lines(lines);
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(|column| column_width(lines, column)).collect();
     let mut text = String::new();
@@ -65,7 +66,7 @@ pub enum Fit {
 
 /// A table within a width: the first line holds the headings, and the steps are taken in turn until the lines fit.
 pub fn table_within(lines: &[Vec<String>], width_chars: usize, fit: &[Fit]) -> String {
-    let mut lines = lines.to_vec();
+    let mut lines = in_lines(lines);
     for step in fit {
         let too_wide = table_width(&lines).saturating_sub(width_chars);
         let place = |heading: &str| lines.first().and_then(|line| line.iter().position(|cell| cell == heading));
@@ -83,6 +84,12 @@ pub fn table_within(lines: &[Vec<String>], width_chars: usize, fit: &[Fit]) -> S
         }
     }
     table(&lines)
+}
+
+/// Cells that stay in their lines, whatever they hold: names come from anywhere.
+fn in_lines(lines: &[Vec<String>]) -> Vec<Vec<String>> {
+    let in_line = |line: &Vec<String>| line.iter().map(|cell| visible_in_line(cell).into_owned()).collect();
+    lines.iter().map(in_line).collect()
 }
 
 fn column_width(lines: &[Vec<String>], column: usize) -> usize {
@@ -131,6 +138,12 @@ mod tests {
         assert_eq!([1, 2].map(|value| counted(value, "access")), ["1 access", "2 accesses"]);
         assert_eq!([1, 0].map(|value| counted(value, "batch")), ["1 batch", "0 batches"]);
         assert_eq!(totals(&[(3, "ok"), (0, "damaged"), (1, "unfinished")]), "3 ok, 1 unfinished");
+    }
+
+    #[test]
+    fn a_name_with_a_line_break_stays_in_its_line() {
+        let lines = [vec!["a".to_owned(), "10".to_owned()], vec!["b\nc".to_owned(), "9".to_owned()]];
+        assert_eq!(table(&lines), "a         10\nb\\u{a}c   9\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use dwell_store::unix_secs_of;
 
-use super::{Fit, bytes, count, counted, or_dash, ratio, table_within};
+use super::{Fit, bytes, count, counted, or_dash, ratio, table_within, visible_in_line};
 use crate::{EntryState, ExperimentEntry, ResultsList, RunEntry};
 
 const RUN_HEADER: [&str; 12] =
@@ -78,7 +78,8 @@ fn experiment_line(experiment: &ExperimentEntry, now_unix_secs: u64) -> Vec<Stri
 }
 
 fn problem_line(run: &RunEntry) -> String {
-    format!("damaged   {}: {}\n", run.path.display(), run.problem.as_deref().unwrap_or("unreadable"))
+    let line = format!("{}: {}", run.path.display(), run.problem.as_deref().unwrap_or("unreadable"));
+    format!("damaged   {}\n", visible_in_line(&line))
 }
 
 fn total_line(list: &ResultsList) -> String {

@@ -13,6 +13,7 @@ mod run;
 mod speed;
 mod tensors;
 mod verify;
+mod visible;
 mod watch;
 mod wrap;
 
@@ -32,6 +33,7 @@ pub use tensors::{
     ConvertedStream, StreamInfo, tensors_diff_text, tensors_recovered_text, tensors_stats_text, tensors_verify_text,
 };
 pub use verify::{verify_text, verify_tree_text};
+pub use visible::{visible, visible_in_line};
 pub use watch::{CommandEnd, WatchCost, WatchSummary, WatchedGrowth, WatchedMemory, WatchedProcess, growth_text};
 pub use wrap::wrapped;
 

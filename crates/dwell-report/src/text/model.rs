@@ -5,7 +5,7 @@ use dwell_metadata::RunMetadata;
 
 use crate::numbers::three_digits;
 
-use super::count;
+use super::{count, visible_in_line};
 
 /// `SmolLM2-135M-Instruct, 135 M parameters, Q4_1`, from the name of its file or on its server.
 ///
@@ -27,7 +27,8 @@ pub fn model_title_of(run: &RunMetadata) -> String {
     let file = run.option_text("model").and_then(file_stem);
     let server = run.server.as_ref().and_then(|server| server.model_name.as_deref());
     let name = file.or(server).unwrap_or(&run.model_id);
-    run.model.as_ref().map_or_else(|| name.to_owned(), |model| model_title(name, model))
+    let title = run.model.as_ref().map_or_else(|| name.to_owned(), |model| model_title(name, model));
+    visible_in_line(&title).into_owned()
 }
 
 fn file_stem(path: &str) -> Option<&str> {
