@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use dwell_host::was_standard_output_closed;
 use dwell_report::text::{DEFAULT_WIDTH_CHARS, fitted, seconds, visible};
 
 use crate::messages::Failure;
@@ -57,6 +58,9 @@ pub(crate) fn print_result(text: &str) -> anyhow::Result<()> {
 ///
 /// A reader that went away has what it wanted. Any other failure means that the result did not arrive.
 pub(crate) fn print_for_programs(text: &str) -> anyhow::Result<()> {
+    if was_standard_output_closed() {
+        return Err(Failure::new("printing the result found standard output closed").into());
+    }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

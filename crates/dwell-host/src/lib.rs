@@ -20,6 +20,7 @@ mod page_cache;
 mod pressure;
 mod probes;
 mod root;
+mod standard_output;
 mod telemetry;
 
 pub use baseline::{measure_baseline, measure_baseline_at};
@@ -34,4 +35,5 @@ pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
 pub use pressure::{PressureLine, PressureReading};
 pub use probes::{ProbeContext, ProbeSpec, probe_all, probe_names, probe_specs};
 pub use root::Root;
+pub use standard_output::was_standard_output_closed;
 pub use telemetry::SensorThread;

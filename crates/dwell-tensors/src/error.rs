@@ -117,10 +117,10 @@ impl TensorsError {
 impl Hint for TensorsError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::File(FileError::NoSpace { path, .. }) => {
+            Self::File(FileError::NoSpace { path, action }) => {
                 let see = format!("free space: df -h '{}'", folder_of(path).display());
-                // A conversion deletes what it could not finish; a capture leaves it.
-                let is_left = path.is_file();
+                // A conversion deletes what it could not finish, and a file of its name is the one before it; a capture leaves it.
+                let is_left = *action == STREAM_WRITING && path.is_file();
                 let end = format!(
                     "what was flushed is whole: end the stream with `dwell tensors recover '{}'`",
                     path.display()
@@ -151,6 +151,9 @@ impl Hint for TensorsError {
 }
 
 /// Whether an action makes the file that it names, so that a missing folder is all it lacks.
+/// What a failed write of a stream that grows under its own name is called in messages.
+pub(crate) const STREAM_WRITING: &str = "writing a tensor stream";
+
 fn is_writing(action: &str) -> bool {
     action.starts_with("creating") || action.contains("writing")
 }
@@ -161,4 +164,18 @@ fn folder_of(path: &Path) -> &Path {
         return path;
     }
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_stream_that_was_cut_off_is_ended_by_recovery() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let hints = |action| TensorsError::from_io(action, file.path(), full()).hints().join(" ");
+        assert!(hints(STREAM_WRITING).contains("dwell tensors recover"));
+        assert!(!hints("writing a safetensors file").contains("recover"), "it is the one before");
+    }
 }

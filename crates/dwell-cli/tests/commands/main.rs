@@ -12,6 +12,7 @@ mod compare;
 mod doctor;
 mod export;
 mod figure;
+mod hostile;
 mod interface;
 mod kv_events;
 mod models;

@@ -7,10 +7,12 @@ use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_ipc::reader::StreamReader;
 use dwell_gguf::MakeSpec;
+use parquet::arrow::ArrowWriter;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -262,6 +264,26 @@ fn nothing_outside_the_folder_is_read_and_nothing_in_it_is_written() {
     assert_eq!(files_below(place.path()), before);
 }
 
+#[test]
+fn a_small_file_of_long_texts_is_answered_in_parts() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(64 << 10).as_str(); 1000]));
+    let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+    let file = fs::File::create(run.dir.join("tokens.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let view = View::of(&run.dir);
+    let (batches, answer) = view.rows("run=.&table=tokens&limit=100000");
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(
+        (answer.headers["dwell-rows"].as_str(), answer.headers["dwell-more"].as_str()),
+        (&*rows.to_string(), "true")
+    );
+    assert!((200..256).contains(&rows) && answer.body.len() <= 17 << 20, "{rows} rows, {} bytes", answer.body.len());
+}
+
 /// Every file with its size and the time of its last change.
 fn files_below(dir: &Path) -> BTreeMap<PathBuf, (u64, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
@@ -324,6 +346,10 @@ fn a_broken_run_is_an_error_of_its_own_and_the_others_are_served() {
         assert!(matches!(status(bad), 400 | 404), "{bad}");
     }
     assert_eq!(status(&format!("rows?run={name}/a&columns=nothing")), 400);
+    for kind in ["rows", "window"] {
+        assert_eq!(status(&format!("{kind}?run={name}/a&begin_ns=5&end_ns=4")), 400, "{kind}");
+        assert_eq!(status(&format!("{kind}?run={name}/a&begin_ns=5&end_ns=5")), 200, "{kind}");
+    }
     assert_eq!(status(&format!("rows?run={name}/a&table=loss&begin_ns=0")), 400, "losses have no time");
     assert_eq!(status(&format!("rows?run={name}/a&table=loss")), 200);
     assert_eq!(status(&format!("page?run={name}/a")), 200);

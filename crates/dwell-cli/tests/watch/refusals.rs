@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Workplace, skip, text_of};
+use crate::common::{SmallDisk, Workplace, skip, text_of};
 use crate::lab::{Program, assert_refused, csv_rows, watch};
 
 #[test]
@@ -100,6 +100,37 @@ fn an_output_that_cannot_be_made_is_refused_before_a_program_is_started() {
         assert_refused(&output, said);
         assert!(!trace.exists());
     }
+}
+
+#[test]
+fn a_file_that_may_be_replaced_outlives_a_watch_that_does_not_begin() {
+    let work = Workplace::new();
+    for name in ["x.csv", "x.parquet"] {
+        let file = work.path().join(name);
+        fs::write(&file, "dear to somebody").unwrap();
+        let command = ["--force", "--", "/no-such-program-anywhere"];
+        assert_refused(&watch(&["-o"]).arg(&file).args(command).output().unwrap(), "starting the command failed");
+        let nobody = ["--force", "--pid", "4194305"];
+        assert_refused(&watch(&["-o"]).arg(&file).args(nobody).output().unwrap(), "no process has the id");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "dear to somebody");
+    }
+    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_file_that_may_be_replaced_outlives_a_full_disk() {
+    let Some(disk) = SmallDisk::mount("256k") else {
+        return skip("a_file_that_may_be_replaced_outlives_a_full_disk", "mounting a tmpfs needs root");
+    };
+    let files = ["x.csv", "x.parquet"].map(|name| disk.path().join(name));
+    files.iter().for_each(|file| fs::write(file, "dear to somebody").unwrap());
+    disk.fill_but(0);
+    for file in &files {
+        let output = watch(&["--force", "-o"]).arg(file).args(["--", "sleep", "0.1"]).output().unwrap();
+        assert_refused(&output, "no space left");
+        assert_eq!(fs::read_to_string(file).unwrap(), "dear to somebody");
+    }
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 3, "the two, and what fills the disk");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
@@ -66,7 +67,11 @@ impl Folder {
         if !name.ends_with(".json") {
             let to = self.make_room_for(name)?;
             let copied = fs::copy(from, &to).and_then(|_| File::open(&to)).and_then(|file| file.sync_all());
-            copied.map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
+            copied.map_err(|error| {
+                // Of the two, only the copy needs space.
+                let path = if error.kind() == io::ErrorKind::StorageFull { &to } else { from };
+                ReportError::from_io("copying a file into a dataset", path, error)
+            })?;
             return self.note_written(name);
         }
         let mut value = read_json("reading a file of a run", from, OWN_TEXT_MAX_BYTES)?;

@@ -57,17 +57,18 @@ impl Identity {
             path: from.to_path_buf(),
         };
         let partial = partial_path(to);
+        let unwritten = |error: csv::Error| ReportError::from_io("writing a dataset", &partial, error.into());
         let mut reader = csv::Reader::from_path(from).map_err(unfit)?;
-        let mut writer = csv::Writer::from_path(&partial).map_err(unfit)?;
+        let mut writer = csv::Writer::from_path(&partial).map_err(unwritten)?;
         let mut header = reader.headers().map_err(unfit)?.clone();
         let columns = self.columns();
         let added: Vec<_> = columns.iter().filter(|column| !header.iter().any(|name| name == column.name)).collect();
         header.extend(added.iter().map(|column| column.name));
-        writer.write_record(&header).map_err(unfit)?;
+        writer.write_record(&header).map_err(unwritten)?;
         for record in reader.into_records() {
             let mut record = record.map_err(unfit)?;
             record.extend(added.iter().map(|column| column.value));
-            writer.write_record(&record).map_err(unfit)?;
+            writer.write_record(&record).map_err(unwritten)?;
         }
         let written = writer.flush().and_then(|()| File::open(&partial)).and_then(|file| file.sync_all());
         written.map_err(|error| ReportError::from_io("writing a dataset", &partial, error))?;

@@ -73,7 +73,7 @@ impl RowWriter {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), TensorsError> {
         let written = self.file.write_all(bytes);
-        written.map_err(|error| TensorsError::from_io("writing a tensor stream", &self.path, error))?;
+        written.map_err(|error| TensorsError::from_io("writing a converted stream", &self.path, error))?;
         self.written_bytes += bytes.len() as u64;
         Ok(())
     }

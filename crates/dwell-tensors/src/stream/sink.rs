@@ -16,7 +16,7 @@ use crate::container::PAGE_BYTES;
 use crate::{DirectIo, TensorsError};
 
 /// What a failed write is called in messages.
-pub(super) const ACTION: &str = "writing a tensor stream";
+pub(super) const ACTION: &str = crate::error::STREAM_WRITING;
 /// Smaller batches go through the page cache.
 const LEAST_DIRECT_BYTES: u64 = 1 << 20;
 /// The most slices that one system call takes.
