@@ -255,6 +255,9 @@ impl Analyser {
             self.gaps_ns = Distribution::default();
             self.follow_waiting();
         }
+        if let Gathering::Dwell(gatherer) = &mut self.gathering {
+            gatherer.work_off();
+        }
         let mut report = MetricsReport {
             definitions: self.options.definitions,
             thresholds: self.options.thresholds,
@@ -319,8 +322,6 @@ fn push_in_blocks(gatherer: &mut Gatherer, batch: &TraceBatch) {
     for first in (0..batch.rows()).step_by(ROWS_AHEAD) {
         block.clear();
         block.extend((first..batch.rows().min(first + ROWS_AHEAD)).map(|row| batch.access(row)));
-        // Only the reading matters.
-        std::hint::black_box(gatherer.read_ahead(&block));
-        block.iter().for_each(|access| gatherer.push(access));
+        gatherer.push_block(&block);
     }
 }

@@ -62,7 +62,28 @@ impl Default for Buckets {
 }
 
 impl Buckets {
+    #[inline]
     fn add(&mut self, number: u16, added: Bucket) {
+        match self.bucket_at_hand(number) {
+            Some(bucket) => bucket.add(added),
+            None => self.add_beyond(number, added),
+        }
+    }
+
+    /// The bucket of this number where it is found without a search.
+    #[inline]
+    fn bucket_at_hand(&mut self, number: u16) -> Option<&mut Bucket> {
+        match self {
+            // Of many distributions all values are the same, often 0.
+            Self::Sparse(buckets) => {
+                buckets.first_mut().filter(|(known, _)| *known == number).map(|(_, bucket)| bucket)
+            }
+            // A number before the first wraps to a place far beyond the last.
+            Self::Dense { first, buckets } => buckets.get_mut(usize::from(number.wrapping_sub(*first))),
+        }
+    }
+
+    fn add_beyond(&mut self, number: u16, added: Bucket) {
         match self {
             Self::Sparse(buckets) => {
                 let place = buckets.partition_point(|&(known, _)| known < number);
@@ -78,12 +99,10 @@ impl Buckets {
                 let (from, to) = (number.min(*first), (number + 1).max(*first + buckets.len() as u16));
                 if usize::from(to - from) > buckets.len() + FAR_PLACES {
                     *self = Self::Sparse(self.iter().collect());
-                    return self.add(number, added);
+                    return self.add_beyond(number, added);
                 }
                 buckets.splice(0..0, std::iter::repeat_n(Bucket::default(), usize::from(*first - from)));
-                if usize::from(to - from) > buckets.len() {
-                    buckets.resize(usize::from(to - from), Bucket::default());
-                }
+                buckets.resize(usize::from(to - from), Bucket::default());
                 *first = from;
                 buckets[usize::from(number - from)].add(added);
             }

@@ -3,7 +3,7 @@
 //! Ranges are noted in a list that is sorted and merged when it has grown: sampled rows come to many ranges at random,
 //! and a tree would be searched for every one of them.
 
-use crate::ranges::{ByteRange, covered_at_least};
+use crate::ranges::{ByteRange, Coverage, union};
 
 /// Ranges that are noted before they are merged, at least.
 const NOTED_LEAST: usize = 64;
@@ -33,7 +33,7 @@ impl Footprint {
         }
         self.touched.note(range);
         if self.touched.is_full() {
-            self.touched.merged = covered_at_least(1, self.touched.take());
+            self.touched.merged = union(self.touched.take());
         }
     }
 
@@ -56,10 +56,9 @@ impl Footprint {
 
     /// What lies in two of the notes, or in a note and in what was merged before, was stored again.
     fn merge_stores(&mut self) {
-        let ranges: Vec<ByteRange> = self.stored.take().collect();
-        let again = covered_at_least(2, ranges.iter().copied());
-        self.restored = covered_at_least(1, self.restored.drain(..).chain(again));
-        self.stored.merged = covered_at_least(1, ranges.into_iter());
+        let Coverage { once, twice } = Coverage::of(self.stored.take());
+        self.restored = union(self.restored.drain(..).chain(twice));
+        self.stored.merged = once;
     }
 
     /// Adds what another part of the trace did. What both stored was stored again.
@@ -74,10 +73,10 @@ impl Footprint {
 
     /// Merges all notes, so that the sets below are complete.
     pub(crate) fn close(&mut self) {
-        self.touched.merged = covered_at_least(1, self.touched.take());
+        self.touched.merged = union(self.touched.take());
         self.merge_stores();
-        let again = covered_at_least(2, self.stored.merged.iter().copied().chain(self.unseen.drain(..)));
-        self.restored = covered_at_least(1, self.restored.drain(..).chain(again));
+        let again = Coverage::of(self.stored.merged.iter().copied().chain(self.unseen.drain(..))).twice;
+        self.restored = union(self.restored.drain(..).chain(again));
     }
 
     /// Bytes loaded or stored, after [`Footprint::close`]; sorted and disjoint as the others.

@@ -5,7 +5,8 @@ use dwell_events::{OpType, RegionType};
 use crate::distribution::Distribution;
 use crate::footprint::Footprint;
 use crate::kv_lives::KvLives;
-use crate::lives::{ByteRange, Life, LifeMap, LifeSink, Visit};
+use crate::life_shards::{LifeShards, WaitingRow};
+use crate::lives::{ByteRange, Found, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::{FinishedLife, LifeTally, Needed};
@@ -80,7 +81,12 @@ pub(crate) struct Gatherer {
     step_ns: f64,
     index: RegionIndex,
     pub(crate) regions: Vec<Region>,
+    /// Lives as long as all rows are samples, which come to single values at random; none from the first other row on.
+    shards: Option<LifeShards>,
+    /// Lives from then on.
     lives: LifeMap,
+    /// Scratch: what the rows of a block will need.
+    found: Vec<Found>,
     /// By region type.
     pub(crate) tallies: [TypeTallies; KNOWN_TYPES],
     pub(crate) steps: StepWindows,
@@ -97,10 +103,10 @@ pub(crate) struct Gatherer {
 impl Gatherer {
     /// A gatherer of nothing yet; `step_ns` is how long a step takes at the pace that suitability is rated at.
     pub(crate) fn new(step_ns: f64) -> Self {
-        Self { step_ns, ..Self::default() }
+        Self { step_ns, shards: Some(LifeShards::default()), ..Self::default() }
     }
 
-    /// Bytes that each step touched, in the order of the steps, by place in [`RegionType::ALL`](dwell_events::RegionType::ALL).
+    /// Bytes that each step touched, after [`Gatherer::work_off`], in the order of the steps, by place in [`RegionType::ALL`](dwell_events::RegionType::ALL).
     pub(crate) fn step_bytes(&self) -> &[[u64; KNOWN_TYPES]] {
         self.steps.bytes()
     }
@@ -131,17 +137,32 @@ impl Gatherer {
         self.kv_lives.get_or_insert_default().push(life, &finished, self.step_ns);
     }
 
-    /// Reads what the next rows will need, and gives something that depends on it; see [`LifeMap::read_ahead`].
-    pub(crate) fn read_ahead(&self, accesses: &[Access]) -> u64 {
-        let type_of = |access: &Access| known_index(access.region_type) as u16;
-        let places = accesses.iter().filter_map(|access| self.index.listed(access.region_id, type_of(access)));
-        let regions = places.fold(0, |sum, place| sum ^ self.regions[place].last_seen_ns);
-        regions ^ self.lives.read_ahead(accesses.iter().map(|access| access.address))
+    /// Takes the rows of a block, whose memory is read before they are followed; see [`LifeMap::found`].
+    pub(crate) fn push_block(&mut self, accesses: &[Access]) {
+        let mut found = std::mem::take(&mut self.found);
+        found.extend(accesses.iter().map(|access| self.lives.found(access.address)));
+        let read = found.iter().fold(0, |sum, &found| sum ^ self.lives.read(found));
+        // Only the reading matters.
+        std::hint::black_box(read ^ self.read_regions(accesses));
+        accesses.iter().zip(found.drain(..)).for_each(|(access, found)| self.push_near(found, access));
+        self.found = found;
     }
 
-    /// Takes a row. Setting memory to one value keeps nothing that anybody will read: it begins no life, is no write and
-    /// belongs to no working set.
+    fn read_regions(&self, accesses: &[Access]) -> u64 {
+        let type_of = |access: &Access| known_index(access.region_type) as u16;
+        let places = accesses.iter().filter_map(|access| self.index.listed(access.region_id, type_of(access)));
+        places.fold(0, |sum, place| sum ^ self.regions[place].last_seen_ns)
+    }
+
+    /// Takes a row.
     pub(crate) fn push(&mut self, access: &Access) {
+        self.push_near(self.lives.found(access.address), access);
+    }
+
+    /// Setting memory to one value keeps nothing that anybody will read: it begins no life, is no write and belongs to no
+    /// working set.
+    #[inline]
+    fn push_near(&mut self, found: Found, access: &Access) {
         if access.manner == Manner::Clear {
             return;
         }
@@ -164,8 +185,63 @@ impl Gatherer {
             let window = step.map_or(0, |step| step.number);
             let is_concluded = access.is_concluded_store();
             let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window, is_concluded };
-            self.follow(access, visit, step.map(|step| (step, type_index)));
+            if !self.deal(access, visit, step) {
+                self.follow(found, access, visit, step.map(|step| (step, type_index)));
+            }
         }
+    }
+
+    /// Deals a row out to shards. Says whether it could: what is no sample of a value is followed at once, and all after it.
+    #[inline]
+    fn deal(&mut self, access: &Access, visit: Visit, step: Option<KnownStep>) -> bool {
+        let Some(shards) = &mut self.shards else { return false };
+        let parts = LifeShards::parts((access.address, access.end())).filter(|_| access.basis == Basis::Sampled);
+        let Some(parts) = parts else {
+            self.settle();
+            return false;
+        };
+        let is_store = access.op_type == OpType::Store;
+        let full =
+            parts.map(
+                |part| {
+                    if part.0 == part.1 { None } else { shards.push(WaitingRow::new(part, visit, step, is_store)) }
+                },
+            );
+        full.into_iter().flatten().for_each(|place| self.work_off_shard(place));
+        true
+    }
+
+    #[cold]
+    fn work_off_shard(&mut self, place: usize) {
+        let Some(shards) = &mut self.shards else { return };
+        shards.work_off(place, |row, lives| {
+            let type_index = self.regions[row.region as usize].type_index;
+            let mut sink = Sink {
+                regions: &mut self.regions,
+                region: row.region,
+                is_store_seen: row.is_store,
+                is_sampled: true,
+                now_ns: row.visit().now_ns,
+                clock: &self.clock,
+                step_ns: self.step_ns,
+                steps: &mut self.steps,
+                counted_in: row.step().map(|step| (step, type_index)),
+            };
+            row.follow(lives, &mut sink);
+        });
+    }
+
+    /// Works off the rows that wait.
+    pub(crate) fn work_off(&mut self) {
+        LifeShards::places().for_each(|place| self.work_off_shard(place));
+    }
+
+    /// Makes one map of all lives: from now on rows are followed at once.
+    #[cold]
+    fn settle(&mut self) {
+        self.work_off();
+        let shards = self.shards.take().into_iter().flat_map(LifeShards::into_lives);
+        shards.for_each(|lives| self.lives.merge(lives, |region| region));
     }
 
     fn region(&mut self, access: &Access, type_index: usize) -> usize {
@@ -187,15 +263,14 @@ impl Gatherer {
         }
     }
 
-    fn follow(&mut self, access: &Access, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
+    fn follow(&mut self, found: Found, access: &Access, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
         let range = (access.address, access.end());
         let is_store_seen = access.op_type == OpType::Store && !visit.is_concluded;
-        let counts_unseen_stores = access.basis != Basis::Sampled;
         let mut sink = Sink {
             regions: &mut self.regions,
             region: visit.region,
             is_store_seen,
-            counts_unseen_stores,
+            is_sampled: access.basis == Basis::Sampled,
             now_ns: visit.now_ns,
             clock: &self.clock,
             step_ns: self.step_ns,
@@ -203,13 +278,15 @@ impl Gatherer {
             counted_in,
         };
         match access.op_type {
-            OpType::Load => self.lives.load(range, visit, &mut sink),
-            OpType::Store => self.lives.store(range, visit, &mut sink),
+            OpType::Load => self.lives.load_near(found, range, visit, &mut sink),
+            OpType::Store => self.lives.store_near(found, range, visit, &mut sink),
         }
     }
 
     /// Adds what a part of the same trace that holds other bytes gathered. No rows may follow.
-    pub(crate) fn merge(&mut self, other: Gatherer) -> Result<(), AnalysisError> {
+    pub(crate) fn merge(&mut self, mut other: Gatherer) -> Result<(), AnalysisError> {
+        self.settle();
+        other.settle();
         match (&mut self.kv_lives, other.kv_lives) {
             (None, None) => {}
             (Some(lives), Some(others)) => lives.merge(others),
@@ -240,13 +317,17 @@ impl Gatherer {
 
     /// Closes what is still going on at the end of the trace.
     pub(crate) fn close(&mut self, end_ns: u64) {
-        self.lives.close(&mut OpenLives {
+        self.work_off();
+        let mut sink = OpenLives {
             regions: &mut self.regions,
             counts_samples: self.samples.is_sampled(),
             end_ns,
             clock: &self.clock,
             step_ns: self.step_ns,
-        });
+        };
+        let shards = self.shards.take().into_iter().flat_map(LifeShards::into_lives);
+        shards.for_each(|lives| lives.close(&mut sink));
+        self.lives.close(&mut sink);
         self.regions.iter_mut().for_each(|region| region.footprint.close());
     }
 }
@@ -257,8 +338,8 @@ struct Sink<'a> {
     regions: &'a mut [Region],
     region: u32,
     is_store_seen: bool,
-    /// Of samples nobody can tell how many stores came before the first that was seen.
-    counts_unseen_stores: bool,
+    /// The row is a sample.
+    is_sampled: bool,
     now_ns: u64,
     clock: &'a StepClock,
     step_ns: f64,
@@ -276,9 +357,9 @@ impl Sink<'_> {
 impl LifeSink for Sink<'_> {
     fn life_ended(&mut self, life: &Life, bytes: ByteRange) {
         let finished = finished_life(self.clock, life, bytes, (self.now_ns, false));
-        self.regions[life.region as usize].lives.add(&finished, self.step_ns);
-        // What was there before came there by a store that nobody saw.
-        if life.is_inferred && self.counts_unseen_stores {
+        self.regions[life.region as usize].lives.add(&finished, self.step_ns, self.is_sampled);
+        // What was there before came there by a store that nobody saw. Of samples nobody can tell how many more there were.
+        if life.is_inferred && !self.is_sampled {
             self.regions[life.region as usize].footprint.store(bytes);
         }
         // A rewrite by the region that rewrote the bytes before adds nothing to what is known of them.
@@ -329,7 +410,11 @@ impl LifeSink for OpenLives<'_> {
             region.footprint.store_unseen((start, end));
         }
         let lives = &mut region.lives;
-        lives.add(&finished_life(self.clock, life, (start, end), (self.end_ns, true)), self.step_ns);
+        lives.add(
+            &finished_life(self.clock, life, (start, end), (self.end_ns, true)),
+            self.step_ns,
+            self.counts_samples,
+        );
         if self.counts_samples {
             let samples = u64::from(life.loads) + u64::from(!life.is_inferred);
             lives.add_samples(samples, end - start);

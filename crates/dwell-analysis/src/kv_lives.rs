@@ -32,7 +32,7 @@ pub(crate) struct KvTensor {
 
 impl KvTensor {
     fn add(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: f64) {
-        self.lives.add(finished, step_ns);
+        self.lives.add(finished, step_ns, false);
         if let Some(needed) = finished.needed {
             self.intervals_ns.add_by_sum(needed.ns, life.reads, life.bytes);
         }

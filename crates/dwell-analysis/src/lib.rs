@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address_order;
 mod analyser;
 mod column;
 mod columns;
@@ -24,6 +25,7 @@ mod gatherer;
 mod histogram;
 mod kv_lives;
 mod label;
+mod life_shards;
 pub mod lives;
 pub mod memory;
 pub mod metrics;

@@ -31,9 +31,9 @@
 //! assert_eq!(longest.retention_ns, 150);
 //! ```
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
+
+use crate::address_order::AddressOrder;
 
 pub use crate::ranges::ByteRange;
 pub use crate::touched_steps::TouchedSteps;
@@ -151,19 +151,29 @@ struct Segment {
     life: Life,
 }
 
+impl Segment {
+    fn range(&self) -> ByteRange {
+        (self.start, self.end)
+    }
+}
+
+/// Where a segment was found some accesses ago, if one was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found(Option<u32>);
+
 /// The life of every byte that was accessed so far.
 ///
 /// Most accesses come to the same bytes as one before them, so segments are found by their first byte through a hash;
 /// the order of addresses is asked for only where an access and a segment overlap in part, or are new.
 #[derive(Debug, Default)]
 pub struct LifeMap {
-    /// In no order; disjoint. Those in `unused` hold nothing.
+    /// In no order; disjoint. Those in `unused` are empty.
     segments: Vec<Segment>,
     unused: Vec<u32>,
     /// Places in `segments`, by first byte.
     places: FxHashMap<u64, u32>,
     /// The same, in order.
-    by_address: BTreeMap<u64, u32>,
+    by_address: AddressOrder,
     /// Scratch of a load: places of the segments in its range.
     in_range: Vec<u32>,
     /// Scratch of a store: its bytes, cut where other steps touched them.
@@ -173,20 +183,26 @@ pub struct LifeMap {
 impl LifeMap {
     /// Ends the lives of the bytes and begins one.
     pub fn store(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
+        self.store_near(self.found(range.0), range, visit, sink);
+    }
+
+    /// The same where [`Self::found`] may have told, some accesses ago, what begins with the range.
+    pub(crate) fn store_near(&mut self, found: Found, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
         let (start, end) = range;
         if start >= end {
             return;
         }
-        if let Some(segment) = self.whole_segment(range) {
+        if let Some(segment) = self.whole_segment(found, range) {
             report_visit(&segment.life, range, visit, sink);
             sink.life_ended(&segment.life, range);
             let steps = segment.life.steps.with(visit.window);
             segment.life = Life::stored(visit, segment.life.is_stored_by(visit.region), steps);
             return;
         }
-        if self.is_untouched(range) {
+        let before = self.by_address.before(end);
+        if self.ends_by(before, start) {
             report_new(range, visit, sink);
-            self.insert_beside(range, Life::stored(visit, false, TouchedSteps::default().with(visit.window)));
+            self.insert_after(before, range, Life::stored(visit, false, TouchedSteps::default().with(visit.window)));
             return;
         }
         self.split_at(start);
@@ -240,18 +256,24 @@ impl LifeMap {
 
     /// Adds a load to the lives of the bytes; bytes that were never seen begin a life with it.
     pub fn load(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
+        self.load_near(self.found(range.0), range, visit, sink);
+    }
+
+    /// The same where [`Self::found`] may have told, some accesses ago, what begins with the range.
+    pub(crate) fn load_near(&mut self, found: Found, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) {
         let (start, end) = range;
         if start >= end {
             return;
         }
-        if let Some(segment) = self.whole_segment(range) {
+        if let Some(segment) = self.whole_segment(found, range) {
             report_visit(&segment.life, range, visit, sink);
             segment.life.load(visit);
             return;
         }
-        if self.is_untouched(range) {
+        let before = self.by_address.before(end);
+        if self.ends_by(before, start) {
             report_new(range, visit, sink);
-            self.insert_beside(range, Life::loaded_first(visit));
+            self.insert_after(before, range, Life::loaded_first(visit));
             return;
         }
         self.split_at(start);
@@ -321,42 +343,53 @@ impl LifeMap {
         }
     }
 
-    /// Reads the segments that begin at these bytes, and gives something that depends on them.
+    /// Where a segment begins with this byte, if one does.
     ///
-    /// The reads do not depend on each other, so the processor waits for all of them at once; the accesses that follow
-    /// find them in the cache. With addresses in random order that is most of their time.
-    pub(crate) fn read_ahead(&self, starts: impl Iterator<Item = u64>) -> u64 {
-        let places = starts.filter_map(|start| self.places.get(&start));
-        places.fold(0, |sum, &place| sum ^ self.segments[place as usize].end)
+    /// Asked for many accesses before the first of them is followed, the processor waits for all of them at once; with
+    /// addresses in random order that is most of their time. What the accesses before it do may make an answer wrong: it is
+    /// checked when it is used.
+    #[inline]
+    pub(crate) fn found(&self, start: u64) -> Found {
+        Found(self.places.get(&start).copied())
+    }
+
+    /// Reads what was found, so that it is in the cache, and gives something that depends on it.
+    #[inline]
+    pub(crate) fn read(&self, Found(place): Found) -> u64 {
+        place.map_or(0, |place| self.segments[place as usize].end)
     }
 
     /// By address.
     fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.by_address.values().map(|&place| &self.segments[place as usize])
+        self.by_address.numbers().map(|place| &self.segments[place as usize])
     }
 
     /// The segment that holds these bytes and no others.
-    fn whole_segment(&mut self, (start, end): ByteRange) -> Option<&mut Segment> {
-        let place = *self.places.get(&start)?;
-        Some(&mut self.segments[place as usize]).filter(|segment| segment.end == end)
+    #[inline]
+    fn whole_segment(&mut self, found: Found, range: ByteRange) -> Option<&mut Segment> {
+        let is_whole = |Found(place): Found| place.filter(|&place| self.segments[place as usize].range() == range);
+        // Bytes that had no segment when they were looked for may have got one since.
+        let place = is_whole(found).or_else(|| is_whole(self.found(range.0)))?;
+        Some(&mut self.segments[place as usize])
     }
 
     /// The last segment that begins before the position.
     fn segment_before(&mut self, position: u64) -> Option<&mut Segment> {
-        let (_, &place) = self.by_address.range(..position).next_back()?;
+        let place = self.by_address.before(position)?;
         Some(&mut self.segments[place as usize])
     }
 
     /// Places of the segments that begin in the range, in the scratch list, which is to be given back.
-    fn places_in(&mut self, (start, end): ByteRange) -> Vec<u32> {
+    fn places_in(&mut self, range: ByteRange) -> Vec<u32> {
         let mut in_range = std::mem::take(&mut self.in_range);
-        in_range.extend(self.by_address.range(start..end).map(|(_, &place)| place));
+        in_range.extend(self.by_address.within(range));
         in_range
     }
 
-    /// Whether no byte of the range has a life. Sampled rows mostly come to such bytes or to a whole segment.
-    fn is_untouched(&mut self, (start, end): ByteRange) -> bool {
-        self.segment_before(end).is_none_or(|segment| segment.end <= start)
+    /// Whether a segment, if there is one, ends before or at the position. If it is the last that begins before the end of a
+    /// range that begins there, no byte of that range has a life: sampled rows mostly come to such bytes or to a whole segment.
+    fn ends_by(&self, place: Option<u32>, position: u64) -> bool {
+        place.is_none_or(|place| self.segments[place as usize].end <= position)
     }
 
     fn insert(&mut self, segment: Segment) {
@@ -376,23 +409,29 @@ impl LifeMap {
 
     fn remove(&mut self, start: u64) {
         if let Some(place) = self.places.remove(&start) {
-            self.by_address.remove(&start);
+            self.by_address.remove(start);
+            self.segments[place as usize].end = start;
             self.unused.push(place);
         }
     }
 
     /// Inserts a segment where there is none, as part of its neighbours if they have the same history.
-    fn insert_beside(&mut self, (start, end): ByteRange, life: Life) {
-        if !self.extend_before((start, end), life) {
+    fn insert_beside(&mut self, range: ByteRange, life: Life) {
+        self.insert_after(self.by_address.before(range.0), range, life);
+    }
+
+    /// The same where the segment before is known.
+    fn insert_after(&mut self, before: Option<u32>, (start, end): ByteRange, life: Life) {
+        if !self.extend(before, (start, end), life) {
             self.insert(Segment { start, end, life });
         }
         self.join_at(end);
     }
 
-    /// Adds bytes to the segment that ends where they begin, if it has the same history.
-    fn extend_before(&mut self, (start, end): ByteRange, life: Life) -> bool {
-        let Some(before) = self.segment_before(start).filter(|before| before.end == start) else { return false };
-        let Some(joined) = before.life.joined(&life) else { return false };
+    /// Adds bytes to the segment before them, if it ends where they begin and has the same history.
+    fn extend(&mut self, before: Option<u32>, (start, end): ByteRange, life: Life) -> bool {
+        let Some(before) = before.map(|place| &mut self.segments[place as usize]) else { return false };
+        let Some(joined) = before.life.joined(&life).filter(|_| before.end == start) else { return false };
         (before.end, before.life) = (end, joined);
         true
     }
@@ -412,7 +451,7 @@ impl LifeMap {
     fn join_at(&mut self, position: u64) {
         let Some(&place) = self.places.get(&position) else { return };
         let after = self.segments[place as usize];
-        if self.extend_before((after.start, after.end), after.life) {
+        if self.extend(self.by_address.before(position), after.range(), after.life) {
             self.remove(position);
         }
     }

@@ -49,27 +49,47 @@ impl RangeSet {
     }
 }
 
-/// The bytes that lie in at least `depth` of the ranges, sorted and disjoint.
-pub(crate) fn covered_at_least(depth: u32, ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
-    let mut edges: Vec<(u64, bool)> = ranges.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
-    // Where one range ends and another begins, the beginning comes first so that touching ranges become one.
-    edges.sort_unstable_by_key(|&(position, is_start)| (position, !is_start));
-    let mut covered = Vec::new();
-    let (mut open, mut since) = (0u32, 0);
-    for (position, is_start) in edges {
-        if is_start {
-            open += 1;
-            if open == depth {
-                since = position;
-            }
-        } else {
-            if open == depth && since < position {
-                covered.push((since, position));
-            }
-            open -= 1;
+/// Which bytes lie in any of some ranges, and which in more than one. Both are sorted and disjoint; ranges that touch are one.
+#[derive(Debug, Default)]
+pub(crate) struct Coverage {
+    pub(crate) once: Vec<ByteRange>,
+    pub(crate) twice: Vec<ByteRange>,
+}
+
+impl Coverage {
+    pub(crate) fn of(ranges: impl Iterator<Item = ByteRange>) -> Self {
+        let mut coverage = Self::default();
+        for range in sorted(ranges) {
+            // All ranges before this one begin no later, so what it shares with them is one piece.
+            let reached = coverage.once.last().map_or(0, |&(_, end)| end);
+            append(&mut coverage.twice, (range.0, range.1.min(reached)));
+            append(&mut coverage.once, range);
         }
+        coverage
     }
-    covered
+}
+
+/// The bytes that lie in any of the ranges, sorted and disjoint.
+pub(crate) fn union(ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    let mut united = Vec::new();
+    sorted(ranges).into_iter().for_each(|range| append(&mut united, range));
+    united
+}
+
+/// By first byte. Mostly a few lists that are sorted already come one after the other: a stable sort only merges those.
+fn sorted(ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    let mut ranges: Vec<ByteRange> = ranges.collect();
+    ranges.sort_by_key(|&(start, _)| start);
+    ranges
+}
+
+/// Adds a range to a sorted list none of whose ranges begins after it.
+fn append(united: &mut Vec<ByteRange>, (start, end): ByteRange) {
+    match united.last_mut() {
+        _ if start >= end => {}
+        Some((_, last_end)) if start <= *last_end => *last_end = end.max(*last_end),
+        _ => united.push((start, end)),
+    }
 }
 
 /// How many bytes the sorted, disjoint ranges hold.
@@ -128,18 +148,20 @@ mod tests {
         }
 
         #[test]
-        fn coverage_depth_is_the_same_as_counted_by_byte(
-            ranges in prop::collection::vec((0u64..40, 1u64..12), 0..20),
-            depth in 1u32..4,
-        ) {
+        fn coverage_is_the_same_as_counted_by_byte(ranges in prop::collection::vec((0u64..40, 0u64..12), 0..20)) {
             let mut counts = [0u32; 60];
             ranges.iter().for_each(|&(start, size)| {
                 counts[start as usize..(start + size) as usize].iter_mut().for_each(|count| *count += 1);
             });
-            let covered = covered_at_least(depth, ranges.iter().map(|&(start, size)| (start, start + size)));
-            prop_assert_eq!(byte_count(&covered), counts.iter().filter(|count| **count >= depth).count() as u64);
-            let outside = bytes_outside([(0, 60)].into_iter(), &covered);
-            prop_assert_eq!(outside, 60 - byte_count(&covered));
+            let ranges = || ranges.iter().map(|&(start, size)| (start, start + size));
+            let bytes = |least: u32| -> Vec<u64> { (0..60).filter(|&byte| counts[byte as usize] >= least).collect() };
+            let held = |ranges: &[ByteRange]| -> Vec<u64> { ranges.iter().flat_map(|&(from, to)| from..to).collect() };
+            let coverage = Coverage::of(ranges());
+            prop_assert_eq!(held(&coverage.once), bytes(1));
+            prop_assert_eq!(held(&coverage.twice), bytes(2));
+            prop_assert!(coverage.twice.windows(2).all(|pair| pair[0].1 < pair[1].0), "touching ranges are one");
+            prop_assert_eq!(bytes_outside([(0, 60)].into_iter(), &coverage.once), 60 - byte_count(&coverage.once));
+            prop_assert_eq!(union(ranges()), coverage.once);
         }
     }
 

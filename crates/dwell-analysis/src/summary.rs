@@ -9,7 +9,7 @@ use crate::metrics::inter_access_interval;
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::StoredBytes;
 use crate::observation::Observation;
-use crate::ranges::{ByteRange, byte_count, bytes_outside, covered_at_least, page_count};
+use crate::ranges::{ByteRange, Coverage, byte_count, bytes_outside, page_count, union};
 use crate::region_type::RegionTypeName;
 use crate::table::{ObservationWindow, RegionFigures, RegionName};
 use crate::totals::{Tallied, Totals, TypeTotals};
@@ -27,8 +27,7 @@ pub(crate) fn summarise(
         resolution_s: gaps_ns.quantile(0.5).unwrap_or(0.0) / NS_PER_S,
         steps: gatherer.clock.steps(),
     };
-    let stored_anywhere =
-        covered_at_least(1, gatherer.regions.iter().flat_map(|region| region.footprint.stored().iter().copied()));
+    let stored_anywhere = union(gatherer.regions.iter().flat_map(|region| region.footprint.stored().iter().copied()));
     let (tallied, unplaced) = tally_regions(&mut gatherer, &stored_anywhere);
     let types: Vec<TypeTotals> = (0..RegionType::ALL.len())
         .filter_map(|type_index| type_totals(&mut gatherer, type_index, &tallied, &unplaced, &stored_anywhere))
@@ -95,7 +94,7 @@ fn type_totals(
     stored_anywhere: &[ByteRange],
 ) -> Option<TypeTotals> {
     let of_type = || gatherer.regions.iter().zip(tallied).filter(|(region, _)| region.type_index == type_index);
-    let touched = covered_at_least(1, of_type().flat_map(|(region, _)| region.footprint.touched().iter().copied()));
+    let touched = union(of_type().flat_map(|(region, _)| region.footprint.touched().iter().copied()));
     let mut all = Tallied::default();
     of_type().for_each(|(_, tallied)| all.merge(tallied));
     if type_index == KV_CACHE && gatherer.kv_lives.is_some() {
@@ -124,12 +123,11 @@ fn type_stored_bytes<'a>(
     touched: &[ByteRange],
     stored_anywhere: &[ByteRange],
 ) -> StoredBytes {
-    let stored = || regions.clone().flat_map(|region| region.footprint.stored().iter().copied());
-    let twice = covered_at_least(2, stored());
-    let restored = regions.clone().flat_map(|region| region.footprint.restored().iter().copied());
+    let stored = Coverage::of(regions.clone().flat_map(|region| region.footprint.stored().iter().copied()));
+    let restored = regions.flat_map(|region| region.footprint.restored().iter().copied());
     StoredBytes {
-        seen: byte_count(&covered_at_least(1, stored())),
-        more_than_once: byte_count(&covered_at_least(1, restored.chain(twice))),
+        seen: byte_count(&stored.once),
+        more_than_once: byte_count(&union(restored.chain(stored.twice))),
         inferred: bytes_outside(touched.iter().copied(), stored_anywhere),
     }
 }

@@ -137,8 +137,9 @@ impl Needed {
 }
 
 impl LifeTally {
-    /// Adds a life. `step_ns` is how long a step takes at the pace that suitability is rated at.
-    pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: f64) {
+    /// Adds a life. `step_ns` is how long a step takes at the pace that suitability is rated at. No figure of a sampled trace
+    /// says for how many steps data was needed.
+    pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: f64, is_sampled: bool) {
         self.life_bytes = self.life_bytes.saturating_add(life.bytes);
         self.loaded_bytes = self.loaded_bytes.saturating_add(life.bytes.saturating_mul(life.loads));
         self.resident_ns.add(life.resident.ns, life.bytes, life.is_open);
@@ -146,8 +147,10 @@ impl LifeTally {
         match life.needed {
             Some(needed) => {
                 self.needed_ns.add(needed.ns, life.bytes, life.is_open);
-                self.needed_steps.add(needed.span.steps, life.bytes, life.is_open);
-                self.needed_at_pace_ns.add(needed.at_pace_ns(step_ns), life.bytes, life.is_open);
+                if !is_sampled {
+                    self.needed_steps.add(needed.span.steps, life.bytes, life.is_open);
+                    self.needed_at_pace_ns.add(needed.at_pace_ns(step_ns), life.bytes, life.is_open);
+                }
             }
             None => {
                 self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes);
