@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod activations;
+mod analysis;
 mod browser;
 mod codecs;
 mod kv_events;
@@ -60,6 +61,12 @@ struct Args {
     /// Accesses of the run that `view` looks at; 1.2 GB are written for 100 million.
     #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     view_rows: u64,
+    /// Most rows of the traces that `analysis` reads; 600 MB are written for 100 million.
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000_000..))]
+    analysis_rows: u64,
+    /// Rounds of `analysis`.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    analysis_rounds: u32,
     /// Another build of dwell that `versions` compares this one with.
     #[arg(long, value_name = "PROGRAM")]
     against: Option<PathBuf>,
@@ -89,6 +96,8 @@ enum Part {
     KvEvents,
     /// Looking at a very long run.
     View,
+    /// `dwell analyse` of sampled traces.
+    Analysis,
     /// This build against another, which `--against` names.
     Versions,
 }
@@ -103,6 +112,7 @@ impl Part {
             Part::Watch => "watch",
             Part::KvEvents => "kv_events",
             Part::View => "view",
+            Part::Analysis => "analysis",
             Part::Versions => "versions",
         }
     }
@@ -149,6 +159,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::View) {
         view::measure(args.view_rows, &mut report)?;
+    }
+    if args.measures(Part::Analysis) {
+        analysis::measure(args.analysis_rows, args.analysis_rounds, &mut report)?;
     }
     if let Some(against) = args.against.as_deref().filter(|_| args.measures(Part::Versions)) {
         versions::measure(against, args.versions_rounds, &mut report)?;

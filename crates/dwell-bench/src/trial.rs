@@ -1,7 +1,8 @@
 //! One run of the binary beside this one.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -60,4 +61,39 @@ pub(crate) fn child_cpu_s() -> anyhow::Result<f64> {
 pub(crate) fn own_peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())
+}
+
+/// Whose definitions `dwell analyse` can follow.
+pub(crate) const DEFINITIONS: [&str; 2] = ["mrm-trace", "dwell"];
+
+/// What one `dwell analyse` took.
+pub(crate) struct AnalysisCost {
+    pub(crate) cpu_s: f64,
+    pub(crate) wall_s: f64,
+    pub(crate) peak_bytes: f64,
+}
+
+/// Analyses a run directory with a build of dwell.
+pub(crate) fn analyse(program: &Path, run: &Path, definitions: &str) -> anyhow::Result<AnalysisCost> {
+    let (before_s, begin) = (child_cpu_s()?, Instant::now());
+    let mut child = Command::new(program)
+        .args(["analyse", "--json", "--definitions", definitions])
+        .arg(run)
+        .stdout(Stdio::null())
+        .spawn()
+        .context("starting dwell analyse")?;
+    let mut peak_kib = 0;
+    let status = loop {
+        // The highest value so far: what is read last before the end is close to the highest of all.
+        peak_kib = own_peak_kib(child.id()).unwrap_or(peak_kib);
+        if let Some(status) = child.try_wait().context("waiting for dwell analyse")? {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if !status.success() {
+        bail!("dwell analyse of {run:?} ended with {status}");
+    }
+    let wall_s = begin.elapsed().as_secs_f64();
+    Ok(AnalysisCost { cpu_s: child_cpu_s()? - before_s, wall_s, peak_bytes: peak_kib as f64 * 1024.0 })
 }

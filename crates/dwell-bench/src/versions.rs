@@ -3,14 +3,13 @@
 //! Both binaries do the same work in turns, so that whatever else the machine does meets both.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 
 use crate::report::{Report, median};
 use crate::sampled_trace;
-use crate::trial::{child_cpu_s, dwell, number, own_peak_kib, run_with};
+use crate::trial::{DEFINITIONS, analyse, child_cpu_s, dwell, number, run_with};
 
 /// Words of the prompt; each is one token of the default model.
 const PROMPT_WORDS: usize = 511;
@@ -28,7 +27,6 @@ const OF_RUNS: [(&str, &str); 3] = [
     ("observer peak bytes", "/observer_peak_rss_bytes"),
 ];
 const RUN_CPU: &str = "CPU s of a run";
-const DEFINITIONS: [&str; 2] = ["mrm-trace", "dwell"];
 
 /// One build of dwell, and what was measured of it.
 struct Build {
@@ -85,8 +83,8 @@ fn trial(program: &Path, trace: &Path) -> anyhow::Result<Vec<f64>> {
     let mut values = OF_RUNS.iter().map(|(_, pointer)| number(&summary, pointer)).collect::<Result<Vec<_>, _>>()?;
     values.push(run_cpu_s);
     for definitions in DEFINITIONS {
-        let (cpu_s, peak_bytes) = analyse(program, trace, definitions)?;
-        values.extend([cpu_s, peak_bytes]);
+        let cost = analyse(program, trace, definitions)?;
+        values.extend([cost.cpu_s, cost.peak_bytes]);
     }
     Ok(values)
 }
@@ -95,30 +93,6 @@ fn arguments() -> Vec<String> {
     let prompt = vec!["word"; PROMPT_WORDS].join(" ");
     let words = ["--chat-template", "off", "--ignore-end", "--context-length", "1024", "--prompt", &prompt];
     words.iter().map(|word| (*word).to_owned()).chain(["--max-tokens".to_owned(), DECODED_TOKENS.to_string()]).collect()
-}
-
-/// CPU time and highest memory of one analysis.
-fn analyse(program: &Path, trace: &Path, definitions: &str) -> anyhow::Result<(f64, f64)> {
-    let before_s = child_cpu_s()?;
-    let mut child = Command::new(program)
-        .args(["analyse", "--json", "--definitions", definitions])
-        .arg(trace)
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .context("starting dwell analyse")?;
-    let mut peak_kib = 0;
-    let status = loop {
-        // The highest value so far: what is read last before the end is close to the highest of all.
-        peak_kib = own_peak_kib(child.id()).unwrap_or(peak_kib);
-        if let Some(status) = child.try_wait().context("waiting for dwell analyse")? {
-            break status;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    };
-    if !status.success() {
-        bail!("dwell analyse of {trace:?} ended with {status}");
-    }
-    Ok((child_cpu_s()? - before_s, peak_kib as f64 * 1024.0))
 }
 
 fn ratios(against: &Build, this: &Build, quantity: usize) -> Vec<f64> {
