@@ -13,7 +13,7 @@ use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_rows;
 use crate::mrm_trace::MrmTraceGatherer;
 use crate::overview::{Overview, OverviewBuilder, survival_curves};
-use crate::reader::{Access, AddressAccess, BlockLife, LifecycleBatch, TraceBatch};
+use crate::reader::{Access, AddressAccess, BASIS_COLUMNS, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
 use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
@@ -105,9 +105,13 @@ impl Analyser {
         Self { overview: Some(overview), ..self }
     }
 
-    /// Columns of `trace` that are used.
+    /// Columns of `trace` that are used for the rows that follow.
     pub fn trace_columns(&self) -> Vec<&'static str> {
         let mut columns = self.options.trace_columns();
+        // The definitions of mrm-trace want to know the weakest basis alone, and none is weaker than that of samples.
+        if self.options.definitions == Definitions::MrmTrace && self.basis == Basis::Sampled {
+            columns.retain(|column| !BASIS_COLUMNS.contains(column));
+        }
         let drawn = self.overview.iter().flat_map(|_| OverviewBuilder::COLUMNS);
         drawn.for_each(|column| {
             if !columns.contains(&column) {

@@ -70,13 +70,16 @@ impl ExactCounts {
 #[derive(Clone, Debug, Default)]
 struct Listed<T> {
     recent: Vec<T>,
+    /// Place in `recent` that a quantile was found at, and how many numbers there were: those before are no larger, those
+    /// after no smaller.
+    split: (usize, usize),
     /// Sorted by value.
     counted: Vec<(T, u64)>,
     /// How many numbers are in `counted`.
     counted_numbers: u64,
 }
 
-impl<T: Copy + Ord + Into<u64>> Listed<T> {
+impl<T: Copy + Ord + Into<u64> + radsort::Key> Listed<T> {
     /// Numbers held uncounted at least; counting fewer would only cost time.
     const RECENT_LIMIT: usize = 1 << 20;
 
@@ -107,11 +110,25 @@ impl<T: Copy + Ord + Into<u64>> Listed<T> {
     /// The number of this rank, from 0, and the next if there is one.
     fn ranked_pair(&mut self, rank: u64) -> (u64, Option<u64>) {
         if self.counted.is_empty() {
-            let (_, &mut low, above) = self.recent.select_nth_unstable(rank as usize);
-            return (low.into(), above.iter().copied().min().map(Into::into));
+            let (low, next) = self.select(rank as usize);
+            return (low.into(), next.map(Into::into));
         }
         self.count_recent();
         (self.counted_rank(rank), (rank + 1 < self.counted_numbers).then(|| self.counted_rank(rank + 1)))
+    }
+
+    /// The same of numbers that are not counted yet. Only the side of the quantile that was asked for before is searched.
+    fn select(&mut self, rank: usize) -> (T, Option<T>) {
+        let numbers = self.recent.len();
+        let (from, to) = match self.split {
+            (place, known) if known != numbers || place == rank => (0, numbers),
+            (place, _) if place < rank => (place + 1, numbers),
+            (place, _) => (0, place),
+        };
+        let (_, &mut low, above) = self.recent[from..to].select_nth_unstable(rank - from);
+        let next = above.iter().copied().min();
+        self.split = (rank, numbers);
+        (low, next.or_else(|| self.recent.get(to).copied()))
     }
 
     fn counted_rank(&self, rank: u64) -> u64 {
@@ -124,7 +141,7 @@ impl<T: Copy + Ord + Into<u64>> Listed<T> {
     }
 
     fn count_recent(&mut self) {
-        self.recent.sort_unstable();
+        radsort::sort(&mut self.recent);
         self.counted_numbers += self.recent.len() as u64;
         let mut merged: Vec<(T, u64)> = Vec::with_capacity(self.counted.len());
         let mut counted = std::mem::take(&mut self.counted).into_iter().peekable();
@@ -218,6 +235,24 @@ mod tests {
             assert_eq!(counts.mean(), Some(sorted.iter().sum::<u64>() as f64 / 5.0));
             counts.small.count_recent();
             counts.large.count_recent();
+        }
+    }
+
+    #[test]
+    fn quantiles_can_be_asked_for_in_any_order_and_between_numbers() {
+        let mut counts = ExactCounts::default();
+        let mut sorted: Vec<u64> = Vec::new();
+        for round in 0..4u64 {
+            let values = (1..200u64).map(|index| index * index * (round + 7) % 1_009 + 1);
+            values.for_each(|value| {
+                counts.push(value);
+                sorted.push(value);
+            });
+            sorted.sort_unstable();
+            for rank in [99, 180, 197, 0, 50, 50, 198, 120] {
+                assert_eq!(counts.ranked_pair(rank as u64).0, sorted[rank]);
+                assert_eq!(counts.ranked_pair(rank as u64).1, sorted[(rank + 1).min(sorted.len() - 1)]);
+            }
         }
     }
 

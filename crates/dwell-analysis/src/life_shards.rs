@@ -3,18 +3,17 @@
 //! Samples come to single values at random addresses, so one map of all lives would miss the cache with every row. Rows are
 //! therefore dealt out to shards by address and wait there; a shard that is full is worked off, and fits the cache.
 
+use dwell_events::PAGE_SHIFT;
+
 use crate::lives::{ByteRange, LifeMap, LifeSink, Visit};
 use crate::step_windows::KnownStep;
 
 /// A power of two; each has a cache line that is being filled, so not many more.
-const SHARDS: usize = 64;
+const SHARDS: usize = 256;
 
 /// Rows that wait in a shard: so many that the shard, once in the cache, serves several rows for each of its addresses. In
 /// all shards they take 16 MiB.
-const WAITING_ROWS: usize = 1 << 13;
-
-/// Bytes next to each other that are in one shard, as a power of two: so many that hardly a row lies in two of them.
-const UNIT_SHIFT: u32 = 16;
+const WAITING_ROWS: usize = 1 << 11;
 
 /// Bytes of a row that is dealt out, at most.
 const MOST_ROW_BYTES: u64 = 4096;
@@ -82,12 +81,12 @@ impl Default for LifeShards {
 }
 
 impl LifeShards {
-    /// The parts of a range that lie in one shard each, of which the second is mostly empty; none if the range is too long.
+    /// The parts of a range that lie in one page each, and so in one shard, of which the second is mostly empty; none if the range is too long.
     #[inline]
     pub(crate) fn parts((start, end): ByteRange) -> Option<[ByteRange; 2]> {
-        let unit_end = (start >> UNIT_SHIFT).saturating_add(1) << UNIT_SHIFT;
-        // The last unit of the 64-bit space has no end that can be named; no memory is there.
-        let cut = if unit_end > start { end.min(unit_end) } else { end };
+        let page_end = (start >> PAGE_SHIFT).saturating_add(1) << PAGE_SHIFT;
+        // The last page of the 64-bit space has no end that can be named; no memory is there.
+        let cut = if page_end > start { end.min(page_end) } else { end };
         (end - start <= MOST_ROW_BYTES).then_some([(start, cut), (cut, end)])
     }
 
@@ -122,10 +121,10 @@ impl LifeShards {
 }
 
 fn shard_of(address: u64) -> usize {
-    // 2^64 divided by the golden ratio, odd; the upper bits of the product depend on all bits of the unit.
+    // 2^64 divided by the golden ratio, odd; the upper bits of the product depend on all bits of the page.
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     const SHIFT: u32 = u64::BITS - SHARDS.trailing_zeros();
-    ((address >> UNIT_SHIFT).wrapping_mul(MULTIPLIER) >> SHIFT) as usize
+    ((address >> PAGE_SHIFT).wrapping_mul(MULTIPLIER) >> SHIFT) as usize
 }
 
 #[cfg(test)]
@@ -133,11 +132,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_lies_in_two_shards_only_where_it_crosses_from_one_unit_to_the_next() {
-        let unit = 1 << UNIT_SHIFT;
-        assert_eq!(LifeShards::parts((unit - 8, unit)), Some([(unit - 8, unit), (unit, unit)]));
-        assert_eq!(LifeShards::parts((unit - 8, unit + 8)), Some([(unit - 8, unit), (unit, unit + 8)]));
-        assert_eq!(LifeShards::parts((unit, unit + MOST_ROW_BYTES + 1)), None);
+    fn a_row_lies_in_two_shards_only_where_it_crosses_from_one_page_to_the_next() {
+        let page = 1 << PAGE_SHIFT;
+        assert_eq!(LifeShards::parts((page - 8, page)), Some([(page - 8, page), (page, page)]));
+        assert_eq!(LifeShards::parts((page - 8, page + 8)), Some([(page - 8, page), (page, page + 8)]));
+        assert_eq!(LifeShards::parts((page, page + MOST_ROW_BYTES + 1)), None);
         assert_eq!(LifeShards::parts((u64::MAX - 8, u64::MAX)), Some([(u64::MAX - 8, u64::MAX), (u64::MAX, u64::MAX)]));
     }
 }

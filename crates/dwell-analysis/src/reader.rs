@@ -26,10 +26,13 @@ pub const KV_LIFECYCLE_COLUMNS: [&str; 9] =
 /// Columns of `trace` that the metrics need.
 pub(crate) const NEEDED_COLUMNS: [&str; 5] = ["timestamp_ns", "address", "op_type", "region_type", "region_id"];
 
+/// Columns of `trace` that say how its rows were obtained. Rows without them are samples.
+pub(crate) const BASIS_COLUMNS: [&str; 2] = ["period", "source"];
+
 impl Options {
     /// Columns of `trace` that are used with these options. A file may lack all but the first five.
     pub fn trace_columns(&self) -> Vec<&'static str> {
-        let mut columns = [&NEEDED_COLUMNS[..], &["period", "source"]].concat();
+        let mut columns = [&NEEDED_COLUMNS[..], &BASIS_COLUMNS].concat();
         if self.definitions == Definitions::Dwell {
             columns.extend(["size_bytes", "step", "symbol"]);
             if self.row_order == RowOrder::Any {

@@ -7,13 +7,14 @@
 
 mod error;
 mod kv_map;
+mod read_ahead;
 mod region_names;
 mod window;
 
 use dwell_analysis::overview::{Overview, OverviewBuilder};
 use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
 use dwell_events::schema::Table;
-use dwell_store::{RunDir, RunState, ensure_listed_tables, open_table_subset};
+use dwell_store::{RunDir, RunState, ensure_listed_tables, open_table_groups, open_table_subset};
 
 pub use error::MetricsError;
 pub use window::{WindowDrawing, draw_window};
@@ -79,8 +80,10 @@ fn analyse_rows(run: &RunDir, mut analyser: Analyser) -> Result<Analysed, Metric
         first.iter().try_for_each(|first| analyser.expect_kv_lifecycle(first)).map_err(failed(run))?;
         blocks = Some(first.into_iter().map(Ok).chain(batches));
     }
-    for batch in open_table_subset(run.path(), Table::Trace, &analyser.trace_columns())? {
-        analyser.push_trace(&batch?).map_err(failed(run))?;
+    // After the first rows some columns may be of no use any more.
+    for groups in [0..1, 1..usize::MAX] {
+        let rows = open_table_groups(run.path(), Table::Trace, &analyser.trace_columns(), groups)?;
+        read_ahead::for_each_batch(rows, |batch| analyser.push_trace(batch).map_err(failed(run)))?;
     }
     for batch in blocks.into_iter().flatten() {
         analyser.push_kv_lifecycle(&batch?).map_err(failed(run))?;

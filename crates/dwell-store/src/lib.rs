@@ -55,7 +55,7 @@ pub use run_dir::{RunDir, check_name};
 pub use run_id::new_run_id;
 pub use run_state::{RunMarker, RunState};
 pub use table_copy::{ConstantColumn, copy_table_with};
-pub use table_reader::{TableReader, open_table, open_table_columns, open_table_subset};
+pub use table_reader::{TableReader, open_table, open_table_columns, open_table_groups, open_table_subset};
 pub use table_window::{TableWindow, open_table_window};
 pub use table_writer::TableWriter;
 pub use utc::{unix_secs_now, unix_secs_of, utc_text};

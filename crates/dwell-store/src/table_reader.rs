@@ -1,6 +1,7 @@
 //! Reading a table from Parquet, ours or mrm-trace's.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,9 +95,21 @@ pub fn open_table_columns(dir: &Path, table: Table, columns: &[&str]) -> Result<
 /// Opens a table of the run in `dir` with those of these columns that the file has, in the order of the file. A file of
 /// another program may lack some.
 pub fn open_table_subset(dir: &Path, table: Table, columns: &[&str]) -> Result<TableReader, StoreError> {
+    open_table_groups(dir, table, columns, 0..usize::MAX)
+}
+
+/// The same with the rows of some row groups alone, as far as there are so many: which columns are needed may be known better
+/// after the first of them.
+pub fn open_table_groups(
+    dir: &Path,
+    table: Table,
+    columns: &[&str],
+    groups: Range<usize>,
+) -> Result<TableReader, StoreError> {
     let opened = OpenedTable::open(&dir.join(table.file_name()), table)?;
     let mask = opened.mask_of(columns.iter().copied());
-    opened.read(mask)
+    let groups = (groups.start..groups.end.min(opened.row_groups().len())).collect();
+    opened.read_groups(mask, groups)
 }
 
 /// A table whose footer has been read and whose version fits.

@@ -24,27 +24,23 @@ impl Address {
             last_ns: 0,
             region: row.region,
             region_type: row.region_type,
-            stores: StoreCount::None,
+            stores: StoreCount::default(),
             is_followed: false,
         }
     }
 }
 
+/// Stores to an address, counted up to many.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum StoreCount {
-    #[default]
-    None,
-    One,
-    Many,
-}
+struct StoreCount(u8);
 
 impl StoreCount {
+    const ONE: Self = Self(1);
+    const MANY: u8 = 2;
+
+    /// Without a branch: which rows are stores cannot be foreseen.
     fn add(&mut self, op_type: OpType) {
-        *self = match (op_type, *self) {
-            (OpType::Load, count) => count,
-            (OpType::Store, StoreCount::None) => StoreCount::One,
-            (OpType::Store, _) => StoreCount::Many,
-        };
+        self.0 = (self.0 + u8::from(op_type == OpType::Store)).min(Self::MANY);
     }
 }
 
@@ -101,8 +97,8 @@ pub(super) fn count_addresses(shards: &[AddressShard], regions: usize) -> Vec<Ad
         pages.clear();
         for (region, address, stores) in shard.stores() {
             let counts = &mut counts[region as usize];
-            counts.stored += u64::from(stores != StoreCount::None);
-            counts.stored_once += u64::from(stores == StoreCount::One);
+            counts.stored += u64::from(stores != StoreCount::default());
+            counts.stored_once += u64::from(stores == StoreCount::ONE);
             counts.pages += u64::from(pages.insert((region, address >> PAGE_SHIFT)));
         }
     }

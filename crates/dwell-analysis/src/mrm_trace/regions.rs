@@ -43,16 +43,12 @@ impl Region {
     fn count(&mut self, row: &Row) {
         let now_ns = row.timestamp_ns;
         self.first_access_ns = self.first_access_ns.min(now_ns);
-        match row.op_type {
-            OpType::Load => {
-                self.loads += 1;
-                self.last_load_ns = self.last_load_ns.max(now_ns);
-            }
-            OpType::Store => {
-                self.stores += 1;
-                self.first_store_ns = self.first_store_ns.min(now_ns);
-            }
-        }
+        // Without a branch: which rows are stores cannot be foreseen.
+        let is_store = row.op_type == OpType::Store;
+        self.stores += u64::from(is_store);
+        self.loads += u64::from(!is_store);
+        self.first_store_ns = self.first_store_ns.min(if is_store { now_ns } else { u64::MAX });
+        self.last_load_ns = self.last_load_ns.max(if is_store { 0 } else { now_ns });
     }
 
     /// What does: rows have to come by time. Returns the distance to the row before, if there is one.
