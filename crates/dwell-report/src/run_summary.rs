@@ -160,13 +160,21 @@ impl RegionsSummary {
 
 /// What would give every region type a class that the run was too short for: `201 steps`. Without steps, a time of use.
 pub(crate) fn decided_by(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>, steps: u64) -> String {
-    let decisive_s = thresholds.high_retention_s.max(thresholds.medium_retention_s);
-    // One more, in which what is to last so long is stored.
-    match tokens_per_s.map(|tokens_per_s| ((decisive_s * tokens_per_s).ceil() as u64).saturating_add(1)) {
+    match decisive_steps(thresholds, tokens_per_s) {
         Some(decisive) if decisive <= steps => "a longer run".to_owned(),
         Some(decisive) => counted(decisive, "step"),
-        None => format!("{} of use", seconds(decisive_s)),
+        None => format!("{} of use", seconds(decisive_s(thresholds))),
     }
+}
+
+/// Steps that give every region type a class; none without steps.
+pub(crate) fn decisive_steps(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>) -> Option<u64> {
+    // One more, in which what is to last so long is stored.
+    tokens_per_s.map(|tokens_per_s| ((decisive_s(thresholds) * tokens_per_s).ceil() as u64).saturating_add(1))
+}
+
+fn decisive_s(thresholds: &SuitabilityThresholds) -> f64 {
+    thresholds.high_retention_s.max(thresholds.medium_retention_s)
 }
 
 /// One region type.

@@ -10,7 +10,7 @@ export const WORDS: readonly (readonly [string, string])[] = [
   ],
   [
     "Required retention",
-    "From a store to the last load before the next store: how long a memory has to keep the data. “> 4 s” is a lower bound, because the run ended while the data was still needed; “< 31 µs” is below the time resolution.",
+    "From a store to the last load before the next store: how long a memory has to keep the data. “> 4 s” is a lower bound and no finding: it is as long as the run, which ended while the data was still needed. A longer run may find a longer time; “< 31 µs” is below the time resolution.",
   ],
   ["Residency", "From a store to the next store, or to the end of the allocation: how long the data is there, needed or not."],
   [

@@ -5,8 +5,10 @@
 
 mod comparison;
 mod experiment;
+mod experiment_plots;
 mod html;
 mod run;
+mod run_class;
 mod run_regions;
 mod run_timeline;
 mod run_trust;

@@ -4,10 +4,10 @@ use dwell_analysis::SuitabilityThresholds;
 use serde::Serialize;
 
 use super::run::{RunFiles, thresholds_of};
-use crate::numbers::{bytes, ratio, seconds, three_digits};
+use super::run_class::{class_title, deciding_number, what_would_decide};
+use crate::numbers::{bytes, ratio, seconds};
 use crate::run_results::MetricsLine;
-use crate::run_summary::decided_by;
-use crate::text::capitalised;
+use crate::text::{capitalised, counted};
 
 /// What a table has in the place of a time that is not known.
 const NOTHING: &str = "–";
@@ -33,9 +33,12 @@ pub(crate) struct RegionRow {
     suitability: String,
     suitability_title: String,
     sentence: String,
-    /// What the sentence says before it comes to the class.
+    /// What the sentence says after the class.
     #[serde(skip)]
     facts: String,
+    /// The number that gave the class, with what the next better class needs.
+    #[serde(skip)]
+    deciding: Option<String>,
     /// Why there is no class, as the run may decide if it goes on.
     #[serde(skip)]
     open: Option<Open>,
@@ -78,6 +81,7 @@ fn region_row(line: &MetricsLine, tokens: Option<f64>, thresholds: &SuitabilityT
         _ => None,
     };
     let facts = facts(line);
+    let deciding = deciding_number(line, thresholds);
     RegionRow {
         title: title(&line.region_type),
         size_bytes: line.number("distinct_bytes"),
@@ -92,11 +96,12 @@ fn region_row(line: &MetricsLine, tokens: Option<f64>, thresholds: &SuitabilityT
         retention_p99_low_s: line.number("retention_p99_low_s"),
         write_once_ratio: line.number("write_once_ratio_mean"),
         reads_per_write: line.number("read_write_ratio"),
-        sentence: sentence(&facts, &suitability_title, open.as_ref()),
+        sentence: sentence(&facts, &why(&suitability, &suitability_title, deciding.as_deref()), open.as_ref()),
         facts,
+        deciding,
         open,
         region_type: line.region_type.clone(),
-        required_retention: needed_time(line),
+        required_retention: needed_time(line, "p99"),
         suitability,
         suitability_title,
     }
@@ -115,21 +120,6 @@ pub(crate) fn title(region_type: &str) -> &'static str {
     }
 }
 
-fn class_title(class: &str, reason: Option<&str>) -> String {
-    match (class, reason) {
-        ("high_mrm", _) => "suits managed-retention memory well".to_owned(),
-        ("medium_mrm", _) => "suits managed-retention memory in part".to_owned(),
-        ("low_mrm", _) => "does not suit managed-retention memory".to_owned(),
-        ("not_estimable", _) => "cannot be rated from samples".to_owned(),
-        (_, Some("window_too_short")) => "not rated: the run ended before its data did".to_owned(),
-        (_, Some("unknown_memory")) => "not rated: nobody knows what it holds".to_owned(),
-        (_, Some("never_read")) => "not rated: it was never read".to_owned(),
-        (_, Some("incomplete_trace")) => "not rated: accesses are missing from the trace".to_owned(),
-        (_, Some("contaminated_run")) => "not rated: the run was disturbed".to_owned(),
-        _ => "not rated".to_owned(),
-    }
-}
-
 /// A time, or a bound of it: what the trace is too short or too coarse for.
 fn time(line: &MetricsLine, value: &str, low: &str) -> String {
     let resolution_s = line.number("time_resolution_s").unwrap_or(0.0);
@@ -142,73 +132,68 @@ fn time(line: &MetricsLine, value: &str, low: &str) -> String {
     }
 }
 
-/// What would decide, and what is known of the class already.
-fn what_would_decide(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> String {
-    let steps = line.number("steps").unwrap_or(0.0) as u64;
-    let decided_by = decided_by(thresholds, line.number("suitability_tokens_per_s"), steps);
-    let medium = if is_medium_at_least(line, thresholds) { "; at least medium" } else { "" };
-    format!("{decided_by} would decide{medium}")
+/// The class with the number that gave it; in words alone if no such number is known.
+fn why(class: &str, class_title: &str, deciding: Option<&str>) -> String {
+    match deciding {
+        Some(deciding) => format!("{}: {deciding}", class.trim_end_matches("_mrm")),
+        None => class_title.to_owned(),
+    }
 }
 
-/// Whether the lower bounds give the medium class. The share that stays for its retention has no column of its own. It is at
-/// least the share that stays for the longer retention of the high class, and at least the share that is needed so long:
-/// half of what is read, by the median.
-fn is_medium_at_least(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> bool {
-    let is_needed = line.number("needed_p50_low_s").is_some_and(|low| low >= thresholds.medium_retention_s);
-    let needed_share = 0.5 * (1.0 - line.number("never_read_share").unwrap_or(1.0));
-    let kept_share = match thresholds.high_retention_s >= thresholds.medium_retention_s {
-        true => line.number("kept_low_share").unwrap_or(0.0),
-        false => 0.0,
+/// Why it has its class, and what a memory that holds it has to do.
+fn sentence(facts: &str, why: &str, open: Option<&Open>) -> String {
+    let why = match open {
+        Some(Open::Ended(decides)) if !decides.is_empty() => format!("{why}; {decides}"),
+        _ => why.to_owned(),
     };
-    is_needed && needed_share.max(kept_share) >= thresholds.medium_write_once
-}
-
-/// What a memory that holds it has to do, and its class.
-fn sentence(facts: &str, class: &str, open: Option<&Open>) -> String {
-    let facts = if facts.is_empty() { String::new() } else { format!("{facts}. ") };
-    let class = match open {
-        Some(Open::Ended(decides)) if !decides.is_empty() => format!("{class}; {decides}"),
-        _ => class.to_owned(),
-    };
-    format!("{facts}{}.", capitalised(&class))
+    let facts = if facts.is_empty() { String::new() } else { format!(" {facts}.") };
+    format!("{}.{facts}", capitalised(&why))
 }
 
 /// What its data does.
 fn facts(line: &MetricsLine) -> String {
-    let mut parts = Vec::new();
-    if let Some(share) = line.number("write_once_ratio_mean") {
-        parts.push(match share {
-            share if share >= 0.9995 => "Each byte is written once".to_owned(),
-            share if share < 0.0005 => "Every byte is written again and again".to_owned(),
-            share => format!("{} % of the bytes are written once", three_digits(share * 100.0)),
-        });
-    }
+    let mut parts = needed(line);
     if let Some(reads) = line.number("read_write_ratio").filter(|reads| *reads > 0.0) {
         parts.push(format!("{} bytes are read for each that is written", ratio(reads)));
     }
-    parts.extend(needed(line));
     if let Some(unread) = line.number("never_read_bytes").filter(|unread| *unread > 0.0) {
         parts.push(format!("{} was never read", bytes(unread as u64)));
     }
     capitalised(&parts.join("; "))
 }
 
-fn needed(line: &MetricsLine) -> Option<String> {
-    let time = needed_time(line);
-    match time.split_once(' ') {
-        Some(("<", time)) => Some(format!("all but 1 % of the data is needed for less than {time}")),
-        Some((">", time)) => Some(format!("data is needed for longer than {time}")),
-        Some(_) => Some(format!("all but 1 % of the data is needed for at most {time}")),
-        None => None,
+/// How long the data is needed: all but a hundredth of it, and half of it where that differs.
+fn needed(line: &MetricsLine) -> Vec<String> {
+    let (most, half) = (needed_time(line, "p99"), needed_time(line, "p50"));
+    let all_but = match most.split_once(' ') {
+        Some((">", time)) => format!(
+            "to keep all but 1 % of it, memory must hold it for longer than {time}, as far as {} shows",
+            run_of_steps(line)
+        ),
+        Some(("<", _)) => return vec![format!("all but 1 % of it is needed for {}", in_words(&most))],
+        Some(_) => format!("all but 1 % of it is needed for at most {most}"),
+        None => return Vec::new(),
+    };
+    let half = (half != NOTHING).then(|| format!("half of it is needed for {}", in_words(&half)));
+    [all_but].into_iter().chain(half).collect()
+}
+
+/// A lower bound is as long as the run: a longer run may find a longer time.
+fn run_of_steps(line: &MetricsLine) -> String {
+    match line.number("steps").filter(|steps| *steps > 0.0) {
+        Some(steps) => format!("this run of {}", counted(steps as u64, "step")),
+        None => "this run".to_owned(),
     }
 }
 
 /// How long data is needed at the speed that classes hold at; in this run if it has no steps.
-fn needed_time(line: &MetricsLine) -> String {
-    match (line.number("suitability_tokens_per_s"), line.number("needed_p99_s"), line.number("needed_p99_low_s")) {
+fn needed_time(line: &MetricsLine, quantile: &str) -> String {
+    let column = |of: &str, bound: &str| format!("{of}_{quantile}{bound}_s");
+    let (needed, needed_low) = (column("needed", ""), column("needed", "_low"));
+    match (line.number("suitability_tokens_per_s"), line.number(&needed), line.number(&needed_low)) {
         (Some(tokens_per_s), Some(0.0), _) => format!("< {}", seconds(1.0 / tokens_per_s)),
-        (Some(_), None, None) | (None, ..) => time(line, "retention_p99_s", "retention_p99_low_s"),
-        _ => time(line, "needed_p99_s", "needed_p99_low_s"),
+        (Some(_), None, None) | (None, ..) => time(line, &column("retention", ""), &column("retention", "_low")),
+        _ => time(line, &needed, &needed_low),
     }
 }
 
@@ -261,7 +246,7 @@ impl RegionRow {
         }
     }
 
-    /// Its title, size, and how long it is needed or why it has no class.
+    /// Its title, size, and the number that gave it its class or why it has none.
     fn in_few_words(&self) -> String {
         let why = match (&self.open, self.suitability_title.split_once(": ")) {
             (Some(Open::Recording), _) => None,
@@ -269,7 +254,7 @@ impl RegionRow {
                 Some(format!("{reason}; {decides}"))
             }
             (_, Some((_, reason))) => Some(reason.to_owned()),
-            (_, None) => Some(&self.required_retention).filter(|time| *time != NOTHING).map(|time| in_words(time)),
+            (_, None) => self.deciding.clone(),
         };
         let size = self.size_bytes.map(|size| bytes(size as u64));
         let known: Vec<String> = size.into_iter().chain(why).collect();
@@ -277,12 +262,12 @@ impl RegionRow {
     }
 }
 
-/// How long data is needed, for a sentence.
+/// A time or a bound of it, after "needed for".
 fn in_words(time: &str) -> String {
     match time.split_once(' ') {
-        Some(("<", time)) => format!("needed for less than {time}"),
-        Some((">", time)) => format!("needed for longer than {time}"),
-        _ => format!("needed for {time}"),
+        Some(("<", time)) => format!("less than {time}"),
+        Some((">", time)) => format!("longer than {time}"),
+        _ => time.to_owned(),
     }
 }
 
@@ -318,25 +303,58 @@ mod tests {
         )
     }
 
+    const BOUND: &str = "To keep all but 1 % of it, memory must hold it for longer than 3.20 s, \
+                         as far as this run of 64 steps shows; half of it is needed for longer than 3.20 s.";
+
     #[test]
     fn a_class_that_the_run_was_too_short_for_says_what_would_decide() {
         let row = row(&weights());
-        let why = "the run ended before its data did; 201 steps would decide; at least medium";
+        let why = "the run ended before its data did; a run of 201 steps or more (--max-tokens 201) would decide; at least medium";
         assert_eq!(answer(std::slice::from_ref(&row), None), format!("Not rated: Weights (1.00 KiB, {why})."));
-        assert_eq!(row.sentence, format!("Data is needed for longer than 3.20 s. Not rated: {why}."));
+        assert_eq!(row.sentence, format!("Not rated: {why}. {BOUND}"));
         let mut short = weights();
         short.values.insert("needed_p50_low_s".to_owned(), Value::Number(0.5));
         assert!(!super::tests::row(&short).sentence.contains("medium"));
     }
 
     #[test]
+    fn a_bound_of_the_last_hundredth_is_not_said_of_all_the_data() {
+        let mut line = weights();
+        line.values.insert("needed_p50_s".to_owned(), Value::Number(1.7));
+        let row = row(&line);
+        assert_eq!(row.required_retention, "> 3.20 s");
+        let found = "To keep all but 1 % of it, memory must hold it for longer than 3.20 s, as far as this run of 64 steps \
+                     shows; half of it is needed for 1.70 s.";
+        assert!(row.sentence.ends_with(found), "{}", row.sentence);
+    }
+
+    #[test]
+    fn a_row_and_the_answer_state_the_number_that_gave_the_class() {
+        let numbers = [
+            ("suitability_tokens_per_s", 20.0),
+            ("steps", 260.0),
+            ("distinct_bytes", 1024.0),
+            ("write_once_ratio_mean", 0.287),
+            ("kept_low_share", 0.31),
+            ("kept_high_share", 0.31),
+            ("needed_p50_s", 6.7),
+            ("needed_p99_low_s", 13.0),
+        ];
+        let row = row(&line("kv_cache", &[("suitability", "medium_mrm")], &numbers));
+        let why = "31 % of what is stored stays 10 s (high needs 80 %)";
+        assert!(row.sentence.starts_with(&format!("Medium: {why}. To keep all but 1 % of it")), "{}", row.sentence);
+        assert!(!row.sentence.contains("28.7"), "the write-once ratio decides no class: {}", row.sentence);
+        assert_eq!(
+            answer(&[row], None),
+            format!("Partly suited to managed-retention memory: KV cache (1.00 KiB, {why}).")
+        );
+    }
+
+    #[test]
     fn while_a_run_is_recorded_it_is_too_early_to_tell() {
         let row = row(&weights()).while_recording();
         assert_eq!(row.suitability_title, TOO_EARLY);
-        assert_eq!(
-            row.sentence,
-            "Data is needed for longer than 3.20 s. Too early to tell: the run is still being recorded."
-        );
+        assert_eq!(row.sentence, format!("Too early to tell: the run is still being recorded. {BOUND}"));
         assert_eq!(
             answer(&[row], None),
             "Too early to tell, because the run is still being recorded: Weights (1.00 KiB)."
