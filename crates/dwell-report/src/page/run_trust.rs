@@ -17,6 +17,8 @@ const UNKNOWN_SHARE_BAD: f64 = 0.05;
 const SPEED_SHARE_NOTED: f64 = 0.98;
 /// The same for a warning.
 const SPEED_SHARE_BAD: f64 = 0.9;
+/// Share of speed above which two runs differ by noise that hides what watching cost.
+const SPEED_SHARE_NOISE: f64 = 2.0 - SPEED_SHARE_NOTED;
 
 /// What decides how far a run can be trusted, in the order in which a reader asks.
 pub(super) fn trust(files: &RunFiles<'_>, overview: &Overview) -> Vec<Statement> {
@@ -126,27 +128,45 @@ fn overhead(files: &RunFiles<'_>) -> Statement {
         reasons.push(format!("it took {} of memory at most", bytes(peak)));
     }
     reasons.push(format!("the worker waited {} for it", seconds(effect.worker_blocked_ns as f64 / 1e9)));
-    let (level, text) = match slowdown {
-        Some(share) if share < SPEED_SHARE_BAD => (Level::Bad, speed(share)),
-        Some(share) if share < SPEED_SHARE_NOTED => (Level::Note, speed(share)),
-        Some(share) => (Level::Good, speed(share)),
-        None => (
-            Level::Note,
-            "How much watching slowed the run down was not measured; an experiment with measure_slowdown does."
-                .to_owned(),
-        ),
-    };
+    let (level, text) = slowdown.map_or_else(unmeasured, |share| speed(share, class_of(files)));
     Statement { reasons, ..statement("overhead", level, text) }
 }
 
-fn speed(share: f64) -> String {
-    format!("Watched, it ran at {} % of the speed that it has unwatched.", three_digits(share * 100.0))
+fn unmeasured() -> (Level, String) {
+    let text = "How much watching slowed the run down was not measured; an experiment with measure_slowdown does.";
+    (Level::Note, text.to_owned())
+}
+
+/// What the speed beside that of one unwatched run says. Two runs give no interval: a difference as small as that between any two
+/// runs is not known to come from watching, and a watched run that was faster shows how large that difference is.
+fn speed(share: f64, validity: ValidityClass) -> (Level, String) {
+    let said = format!("Watched, it ran at {} % of the speed of one unwatched run", three_digits(share * 100.0));
+    let is_disturbed = validity == ValidityClass::Contaminated;
+    match share {
+        share if share < SPEED_SHARE_BAD => (Level::Bad, format!("{said}.")),
+        share if share < SPEED_SHARE_NOTED => (Level::Note, format!("{said}.")),
+        share if share > SPEED_SHARE_NOISE => (
+            Level::Note,
+            format!(
+                "{said}. Watching does not make a run faster: the difference is noise, so how much watching slowed it down is \
+                 not known."
+            ),
+        ),
+        _ if is_disturbed => (
+            Level::Note,
+            format!("{said}. The machine was disturbed, so how much watching slowed it down is not known."),
+        ),
+        _ => (Level::Good, format!("{said}: no difference beyond the noise between two runs.")),
+    }
+}
+
+fn class_of(files: &RunFiles<'_>) -> ValidityClass {
+    files.metadata.validity.as_ref().map_or(ValidityClass::Unknown, |validity| validity.class)
 }
 
 fn validity(files: &RunFiles<'_>) -> Statement {
     let validity = files.metadata.validity.as_ref();
-    let class = validity.map_or(ValidityClass::Unknown, |validity| validity.class);
-    let (level, text) = match class {
+    let (level, text) = match class_of(files) {
         ValidityClass::Clean => (Level::Good, "Nothing else disturbed the machine."),
         ValidityClass::Contaminated => (
             Level::Bad,
@@ -173,4 +193,25 @@ fn quality(quality: &Quality) -> Statement {
         format!("{}: {share}", check.name.name().replace('_', " "))
     });
     Statement { reasons: reasons.collect(), ..statement("quality", level, text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watched_run_that_was_faster_shows_noise_and_is_not_good() {
+        let (level, text) = speed(1.08, ValidityClass::Clean);
+        assert_eq!(level, Level::Note);
+        assert!(text.contains("108 %") && text.contains("noise") && text.contains("not known"), "{text}");
+    }
+
+    #[test]
+    fn the_same_speed_is_good_unless_the_machine_was_disturbed() {
+        assert_eq!(speed(0.99, ValidityClass::Clean).0, Level::Good);
+        let (level, text) = speed(0.99, ValidityClass::Contaminated);
+        assert!(level == Level::Note && text.contains("disturbed"), "{text}");
+        assert_eq!(speed(0.95, ValidityClass::Clean).0, Level::Note);
+        assert_eq!(speed(0.5, ValidityClass::Contaminated).0, Level::Bad);
+    }
 }
