@@ -300,6 +300,8 @@ export interface ExperimentPoint {
   high: number | null;
   /** The single runs. */
   values: number[];
+  /** Whether some runs ended before the value was reached, so that `mean` is a lower bound. */
+  is_bound: boolean;
 }
 
 /** One small plot: a metric over the axis that varies most, one line per value of the second. */
@@ -327,7 +329,10 @@ export interface Experiment {
   /** What varies, for instance `context_length: 256, 512`. */
   axes: string[];
   trust: Statement[];
+  /** Metrics that differ between configurations; all if there is one configuration. */
   plots: ExperimentPlot[];
+  /** The others, each with the value that all configurations have. */
+  unchanged: string[];
   runs_included: number;
   excluded: ExcludedRun[];
 }

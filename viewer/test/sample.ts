@@ -639,7 +639,15 @@ export function experimentPage(): Page {
   const points = (per: number) =>
     lengths.map((x, at) => {
       const values = [0.97, 1, 1.03].map((factor) => x * per * factor);
-      return { x, n: 3, mean: x * per, low: at === 4 ? null : x * per * 0.93, high: at === 4 ? null : x * per * 1.07, values };
+      return {
+        x,
+        n: 3,
+        mean: x * per,
+        low: at === 4 ? null : x * per * 0.93,
+        high: at === 4 ? null : x * per * 1.07,
+        values,
+        is_bound: false,
+      };
     });
   const experiment: Experiment = {
     name: "kv_study",
@@ -688,13 +696,14 @@ export function experimentPage(): Page {
           {
             title: HOSTILE,
             points: [
-              { x: "f16", n: 2, mean: 0.2, low: null, high: null, values: [0.19, 0.21] },
-              { x: HOSTILE, n: 1, mean: 0.24, low: null, high: null, values: [0.24] },
+              { x: "f16", n: 2, mean: 0.2, low: null, high: null, values: [0.19, 0.21], is_bound: false },
+              { x: HOSTILE, n: 1, mean: 0.24, low: null, high: null, values: [0.24], is_bound: true },
             ],
           },
         ],
       },
     ],
+    unchanged: ["Weights: bytes touched: 92.1 MiB"],
     runs_included: 29,
     excluded: [{ run_id: "20261116T135349Z-5705cb", reason: "contaminated: the machine was throttled" }],
   };

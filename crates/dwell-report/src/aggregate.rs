@@ -11,7 +11,6 @@ use crate::ReportError;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_and_inclusions_text};
 use crate::group::{GroupKey, telling_keys, varying_keys};
 use crate::run_results::{MetricsLine, RunResults};
-use crate::text::{capitalised, counted};
 
 /// The column of `metrics.csv` with the class rather than a number.
 const SUITABILITY: &str = "suitability";
@@ -117,23 +116,6 @@ impl Aggregate {
         let varying = varying_keys(self.groups.iter().map(|group| &group.key));
         let common: Vec<usize> = (0..GroupKey::COLUMNS.len()).filter(|place| !varying.contains(place)).collect();
         self.groups.first().map_or_else(String::new, |group| group.key.words(&common))
-    }
-
-    /// What a reader of a figure must know: how many runs, which do not count, whose definitions.
-    pub fn caption(&self) -> String {
-        let words = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let small = if self.has_small_groups() { "; a group of fewer than three runs has none" } else { "" };
-        let means = format!(
-            "Means of {} in {} with 95 % confidence intervals (Student t){small}; {}",
-            counted(self.runs as u64, "run"),
-            counted(self.groups.len() as u64, "group"),
-            self.exclusions_text(),
-        );
-        let of = |name: &str, words: String| if words.is_empty() { words } else { format!("{name} {words}") };
-        let known = [of("definitions of", words(&self.definitions)), of("basis", words(&self.basis))];
-        let known = capitalised(&known.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "));
-        let parts = [means, known, of("All:", self.common_keys())].into_iter().filter(|part| !part.is_empty());
-        parts.map(|part| part + ".").collect::<Vec<_>>().join(" ")
     }
 
     /// Which runs do not count, and which do though they usually do not.

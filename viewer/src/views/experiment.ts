@@ -36,6 +36,8 @@ const LEFT = 70;
 const BOTTOM = 40;
 /** Times that the greatest x may be of the least before the axis becomes logarithmic: context lengths double. */
 const LINEAR_RATIO = 8;
+/** Length of the arrow of a lower bound. */
+const ARROW = 16;
 /** Lines of several series at the same x are moved apart by so many pixels, so that their intervals can be told apart. */
 const DODGE = 5;
 
@@ -45,8 +47,10 @@ export function experimentSections(experiment: Experiment, add: AddChart): HTMLE
   const results = section(
     "plots",
     "Results",
-    "Large dots are means with 95 % intervals; small dots are single runs. All vertical axes begin at 0.",
+    "Large dots are means with 95 % intervals; small dots are single runs. All vertical axes begin at 0." +
+      (experiment.plots.some(hasBounds) ? ` ${BOUND_NOTE}` : ""),
     element("div", { class: "plots" }, ...plots),
+    ...unchanged(experiment.unchanged),
   );
   return [
     section(
@@ -70,6 +74,22 @@ export function experimentSections(experiment: Experiment, add: AddChart): HTMLE
       excluded.length === 0 ? null : element("ul", { class: "words" }, ...excluded),
     ),
   ];
+}
+
+const BOUND_NOTE =
+  "A hollow dot with an arrow is a lower bound: runs ended before the value was reached, so the dot is as high as the runs are long. No line joins bounds, because they do not show how the value changes.";
+
+function hasBounds({ lines }: ExperimentPlot): boolean {
+  return lines.some(({ points }) => points.some(({ is_bound }) => is_bound));
+}
+
+/** A plot of what is the same everywhere would be a level line. */
+function unchanged(lines: string[]): HTMLElement[] {
+  if (lines.length === 0) {
+    return [];
+  }
+  const items = lines.map((line) => element("li", {}, line));
+  return [element("h3", {}, "The same in every configuration"), element("ul", { class: "words" }, ...items)];
 }
 
 function experimentChart(plot: ExperimentPlot): Chart<ExperimentScene> {
@@ -104,7 +124,7 @@ function draw(scene: ExperimentScene, width: number): Drawing<ExperimentScene> {
       ...names.marks,
       ...bottomAxis(plot, (place) => x(place), xTicks(scene, plot)),
       ...leftAxis(plot, y, yTicks(scene.unit, most, plot)),
-      text(plot.left + plot.width, plot.top + HEIGHT + 34, scene.x_title, { "text-anchor": "end" }),
+      text(plot.left + plot.width, plot.top + HEIGHT + 34, scene.x_title.replaceAll("_", " "), { "text-anchor": "end" }),
       ...scene.lines.flatMap(({ title, points }, at) => {
         const shift = (at - (scene.lines.length - 1) / 2) * DODGE;
         return drawLine(title, points, (value) => x(placeOf(scene, value)) + shift, y, styles[at], scene.unit);
@@ -155,11 +175,21 @@ function yTicks(unit: string, most: number, plot: Plot): Tick[] {
   return unit === "s" ? timeTicks(0, most, number) : numberTicks(0, most, number);
 }
 
+/** The end of the vertical axis; arrows of bounds end below it. */
 function greatest(scene: ExperimentScene): number {
-  return Math.max(
-    0,
-    ...scene.lines.flatMap(({ points }) => points.flatMap(({ mean, high, values }) => [mean, high ?? mean, ...values])),
-  );
+  const above = HEIGHT / (HEIGHT - ARROW - 2);
+  const most = ({ mean, high, values, is_bound }: ExperimentPoint): number =>
+    Math.max(mean, high ?? mean, ...values) * (is_bound ? above : 1);
+  return Math.max(0, ...scene.lines.flatMap(({ points }) => points.map(most)));
+}
+
+/** Neighbouring values, which a line may join: it leads to no bound. */
+export function joined(points: readonly ExperimentPoint[]): ExperimentPoint[][] {
+  const runs: ExperimentPoint[][] = [[]];
+  for (const point of points) {
+    point.is_bound ? runs.push([]) : runs[runs.length - 1].push(point);
+  }
+  return runs.filter(({ length }) => length > 1);
 }
 
 function drawLine(
@@ -170,16 +200,30 @@ function drawLine(
   style: Record<string, string>,
   unit: string,
 ): Mark[] {
-  const joined = points.map((point, at) => `${at === 0 ? "M" : "L"}${x(point.x)} ${y(point.mean)}`).join("");
+  const path = (part: ExperimentPoint[]): string =>
+    part.map((point, at) => `${at === 0 ? "M" : "L"}${x(point.x)} ${y(point.mean)}`).join("");
   const fill = style["stroke"];
   return [
-    mark("path", { d: joined, fill: "none", "stroke-width": 1.5, ...style }),
+    ...joined(points).map((part) => mark("path", { d: path(part), fill: "none", "stroke-width": 1.5, ...style })),
     ...points.flatMap((point) => [
       ...point.values.map((value) => mark("circle", { cx: x(point.x), cy: y(value), r: 1.8, fill, "fill-opacity": 0.45 })),
       ...interval(point, x(point.x), y, fill),
-      titled(mark("circle", { cx: x(point.x), cy: y(point.mean), r: 3.5, fill }), pointWords(title, point, unit)),
+      ...(point.is_bound ? [arrow(x(point.x), y(point.mean), fill)] : []),
+      titled(dot(point, x(point.x), y(point.mean), fill), pointWords(title, point, unit)),
     ]),
   ];
+}
+
+/** A bound is hollow. */
+function dot({ is_bound }: ExperimentPoint, cx: number, cy: number, colour: string): Mark {
+  const style = is_bound ? { fill: "var(--paper)", stroke: colour, "stroke-width": 1.5 } : { fill: colour };
+  return mark("circle", { cx, cy, r: 3.5, ...style });
+}
+
+function arrow(x: number, y: number, stroke: string): Mark {
+  const top = y - ARROW;
+  const d = `M${x} ${y}V${top}M${x - 3.5} ${top + 5}L${x} ${top}L${x + 3.5} ${top + 5}`;
+  return mark("path", { d, fill: "none", stroke, "stroke-width": 1.5 });
 }
 
 function interval({ low, high }: ExperimentPoint, x: number, y: Scale, stroke: string): Mark[] {
@@ -190,9 +234,9 @@ function interval({ low, high }: ExperimentPoint, x: number, y: Scale, stroke: s
   return [line(x, y(low), x, y(high), { stroke }), end(low), end(high)];
 }
 
-function pointWords(title: string, { x, n, mean, low, high }: ExperimentPoint, unit: string): string {
+function pointWords(title: string, { x, n, mean, low, high, is_bound }: ExperimentPoint, unit: string): string {
   const between = low === null || high === null ? "no interval" : `${inUnit(low, unit)} to ${inUnit(high, unit)}`;
-  return `${title === "" ? "" : `${title}, `}${x}: ${inUnit(mean, unit)} (${between}, n = ${n})`;
+  return `${title === "" ? "" : `${title}, `}${x}: ${is_bound ? "at least " : ""}${inUnit(mean, unit)} (${between}, n = ${n})`;
 }
 
 function gist(scene: ExperimentScene): string {
@@ -201,7 +245,16 @@ function gist(scene: ExperimentScene): string {
 
 function table(scene: ExperimentScene): Table {
   const rows = scene.lines.flatMap(({ title, points }) =>
-    points.map(({ x, n, mean, low, high, values }): Cell[] => [title, x, n, mean, low, high, values.join(" ")]),
+    points.map(({ x, n, mean, low, high, values, is_bound }): Cell[] => [
+      title,
+      x,
+      n,
+      mean,
+      low,
+      high,
+      values.join(" "),
+      is_bound,
+    ]),
   );
-  return { columns: ["line", scene.x_title, "n", "mean", "low", "high", "values"], rows };
+  return { columns: ["line", scene.x_title, "n", "mean", "low", "high", "values", "is_lower_bound"], rows };
 }

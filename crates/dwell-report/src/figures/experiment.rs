@@ -10,7 +10,7 @@ use super::kind::{Draw, FigureKind, MaybeDrawn, nearest};
 use super::scene::{Align, Rect, Scene, Stroke};
 use super::size::FigureSize;
 use super::table::Table;
-use crate::page::{ExperimentLine, ExperimentPlot, ExperimentPoint, experiment_plots};
+use crate::page::{ExperimentLine, ExperimentPlot, ExperimentPoint, experiment_plots, varying_plots};
 use crate::{Aggregate, ReportError};
 
 pub(super) const EXPERIMENT: FigureKind = FigureKind {
@@ -33,40 +33,27 @@ const ARROW_PT: f64 = 8.0;
 const DODGE_PT: f64 = 2.2;
 /// Times that the greatest x may be of the least before the axis becomes logarithmic: context lengths double.
 const LINEAR_RATIO: f64 = 8.0;
-/// Means that differ by less say nothing over what was varied.
-const LEAST_CHANGE: f64 = 1e-3;
 
 fn draw(aggregate: &Aggregate, metric: Option<&str>, size: FigureSize) -> MaybeDrawn {
     let plots = experiment_plots(aggregate);
     let plots = match metric {
-        Some(metric) => vec![chosen(&plots, metric)?],
-        None => varying(&plots),
+        Some(metric) => vec![chosen(plots, metric)?],
+        None => varying_plots(plots).0,
     };
     Ok(draw_plots(&plots, size, metric.is_some()))
 }
 
-fn chosen<'a>(plots: &'a [ExperimentPlot], metric: &str) -> Result<&'a ExperimentPlot, ReportError> {
-    let names = || plots.iter().map(|plot| plot.metric.as_str());
-    plots.iter().find(|plot| plot.metric == metric).ok_or_else(|| ReportError::UnknownPlot {
+fn chosen(plots: Vec<ExperimentPlot>, metric: &str) -> Result<ExperimentPlot, ReportError> {
+    let names: Vec<String> = plots.iter().map(|plot| plot.metric.clone()).collect();
+    plots.into_iter().find(|plot| plot.metric == metric).ok_or_else(|| ReportError::UnknownPlot {
         metric: metric.to_owned(),
-        nearest: nearest(metric, names()).map(str::to_owned),
-        known: names().collect::<Vec<_>>().join(", "),
+        nearest: nearest(metric, names.iter().map(String::as_str)).map(str::to_owned),
+        known: names.join(", "),
     })
 }
 
-/// Plots in which anything changes; all if nothing was varied.
-fn varying(plots: &[ExperimentPlot]) -> Vec<&ExperimentPlot> {
-    let changes = |plot: &&ExperimentPlot| {
-        let means = || plot.lines.iter().flat_map(|line| &line.points).map(|point| point.mean);
-        let (least, most) = (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
-        most - least > LEAST_CHANGE * most.abs().max(least.abs())
-    };
-    let changing: Vec<&ExperimentPlot> = plots.iter().filter(changes).collect();
-    if changing.is_empty() { plots.iter().collect() } else { changing }
-}
-
-fn draw_plots(plots: &[&ExperimentPlot], size: FigureSize, is_single: bool) -> Option<Drawing> {
-    let first = plots.first()?;
+fn draw_plots(plots: &[ExperimentPlot], size: FigureSize, is_single: bool) -> Option<Drawing> {
+    plots.first()?;
     let columns = match (is_single, size.is_wide()) {
         (true, _) => 1,
         (false, true) => COLUMNS_OF_PAGE,
@@ -76,23 +63,24 @@ fn draw_plots(plots: &[&ExperimentPlot], size: FigureSize, is_single: bool) -> O
     let mut scene =
         if is_single { size.scene(60.0, 70.0) } else { size.scene(rows_mm + LEGEND_MM, rows_mm + LEGEND_MM) };
     let sheet = drawable(&scene);
-    let area = legend(&mut scene, sheet, &entries(first));
+    let area = legend(&mut scene, sheet, &entries(plots));
     for (plot, cell) in plots.iter().zip(cells(area, plots.len(), columns, GAP_PT)) {
         draw_plot(&mut scene, plot, cell, is_single);
     }
     Some(Drawing { scene, table: table(plots) })
 }
 
-/// All plots have the same lines.
-fn entries(plot: &ExperimentPlot) -> Vec<Entry> {
-    if plot.lines.len() < 2 {
-        return Vec::new();
-    }
+/// The lines, which are the same in all plots unless a plot lacks some, and what arrows are.
+fn entries(plots: &[ExperimentPlot]) -> Vec<Entry> {
+    let lines = plots.iter().map(|plot| &plot.lines).max_by_key(|lines| lines.len());
     let entry = |(place, line): (usize, &ExperimentLine)| {
         let (stroke, marker) = series(place);
         Entry::new(line.title.clone(), Sample::MarkedLine(stroke, marker))
     };
-    plot.lines.iter().enumerate().map(entry).collect()
+    let lines = lines.into_iter().filter(|lines| lines.len() > 1).flatten();
+    let bounds = plots.iter().any(ExperimentPlot::has_bounds);
+    let bounds = bounds.then(|| Entry::new("at least: runs ended first", Sample::AtLeastUpward));
+    lines.enumerate().map(entry).chain(bounds).collect()
 }
 
 fn quantity(unit: &str) -> Quantity {
@@ -103,12 +91,11 @@ fn quantity(unit: &str) -> Quantity {
     }
 }
 
-/// What a plot is of. Its bounds are arrows, so that its title need not say that they are bounds.
+/// What a plot is of, with the unit of its numbers; bytes and seconds get theirs by size.
 fn title_of(plot: &ExperimentPlot) -> String {
-    let title = plot.title.replace(", at least", "");
-    match plot.metric.ends_with("_tokens_per_s") {
-        true => format!("{title} (tokens/s)"),
-        false => title,
+    match (quantity(plot.unit), plot.unit) {
+        (Quantity::Number, unit) if !unit.is_empty() => format!("{} ({unit})", plot.title),
+        _ => plot.title.clone(),
     }
 }
 
@@ -155,11 +142,9 @@ fn x_axis(plot: &ExperimentPlot, width_pt: f64) -> Axis {
 fn draw_plot(scene: &mut Scene, plot: &ExperimentPlot, cell: Rect, is_single: bool) {
     let heading = if is_single { 0.0 } else { HEADING_PT };
     let x = x_axis(plot, cell.width() - 30.0);
-    let points = || plot.lines.iter().flat_map(|line| &line.points);
-    let most = points().map(|point| point.high.unwrap_or(point.mean).max(point.mean)).fold(0.0, f64::max);
+    let room = cell.height() - heading - 26.0;
     let title = title_of(plot);
-    let y =
-        Axis::from_zero(if is_single { &title } else { "" }, quantity(plot.unit), most, cell.height() - heading - 26.0);
+    let y = Axis::from_zero(if is_single { &title } else { "" }, quantity(plot.unit), most_of(plot, room), room);
     // The title of a small plot is above it, where it has more room; the unit too.
     let (y, said) = if is_single {
         (y, String::new())
@@ -178,6 +163,14 @@ fn draw_plot(scene: &mut Scene, plot: &ExperimentPlot, cell: Rect, is_single: bo
     }
 }
 
+/// The end of the vertical axis of a plot that is so high: arrows of bounds end below it.
+fn most_of(plot: &ExperimentPlot, height_pt: f64) -> f64 {
+    let most = |point: &ExperimentPoint| point.high.unwrap_or(point.mean).max(point.mean);
+    let above_arrow = height_pt / (height_pt - ARROW_PT).max(1.0);
+    let end = |point: &ExperimentPoint| if point.is_bound { most(point) * above_arrow } else { most(point) };
+    plot.points().map(end).fold(0.0, f64::max)
+}
+
 /// What is drawn and of what memory, in two lines.
 fn draw_heading(scene: &mut Scene, cell: Rect, title: &str, unit: &str) {
     let (first, second) = title.split_once(": ").unwrap_or((title, ""));
@@ -194,7 +187,7 @@ fn draw_line(scene: &mut Scene, plot: &Plot, line: &ExperimentLine, place: usize
     let (stroke, marker) = series(place);
     let at = |point: &ExperimentPoint| (x(point), plot.y(point.mean));
     if line.points.iter().all(|point| point.x.is_number()) {
-        scene.line(&line.points.iter().map(at).collect::<Vec<_>>(), stroke);
+        line.joined().for_each(|points| scene.line(&points.iter().map(at).collect::<Vec<_>>(), stroke));
     }
     for point in &line.points {
         if let Some((low, high)) = point.low.zip(point.high) {
@@ -210,7 +203,7 @@ fn draw_line(scene: &mut Scene, plot: &Plot, line: &ExperimentLine, place: usize
     }
 }
 
-fn table(plots: &[&ExperimentPlot]) -> Table {
+fn table(plots: &[ExperimentPlot]) -> Table {
     let mut table =
         Table::new(&["metric", "unit", "line", "x_name", "x", "n", "mean", "ci95_low", "ci95_high", "is_lower_bound"]);
     for plot in plots {

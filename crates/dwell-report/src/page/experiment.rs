@@ -1,33 +1,17 @@
 //! An experiment: what was measured over what was varied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use dwell_analysis::statistics::Summary;
 use dwell_analysis::validity::ValidityClass;
 use serde::Serialize;
 
+use super::experiment_plots::{Plot, plots, speed_of_classes, unchanged_words, varying};
 use super::run_regions::title;
 use super::{Level, Statement};
-use crate::aggregate::{Aggregate, Group, bounded_by, unit_of};
+use crate::aggregate::Aggregate;
 use crate::exclusion::{ExclusionReason, taken_in_texts};
 use crate::group::{GroupKey, telling_keys};
 use crate::text::{capitalised, counted};
-
-/// Metrics of runs as a whole that are drawn, with their titles.
-const RUN_PLOTS: [(&str, &str); 3] = [
-    ("decode_tokens_per_s", "Decode speed"),
-    ("prompt_tokens_per_s", "Prompt speed"),
-    ("worker_rss_peak_bytes", "Peak memory of the worker"),
-];
-
-/// Metrics of region types that are drawn, with their titles.
-const REGION_PLOTS: [(&str, &str); 5] = [
-    ("distinct_bytes", "bytes touched"),
-    ("bytes_read", "bytes read"),
-    ("needed_p99_low_s", "needed, p99, at least (at the stated speed)"),
-    ("retention_p99_low_steps", "required retention in steps, p99, at least"),
-    ("write_once_ratio_mean", "share of bytes written once"),
-];
 
 /// What a page says of an experiment.
 #[derive(Debug, Serialize)]
@@ -39,6 +23,7 @@ pub(super) struct ExperimentPage {
     axes: Vec<String>,
     trust: Vec<Statement>,
     plots: Vec<Plot>,
+    unchanged: Vec<String>,
     runs_included: usize,
     excluded: Vec<ExcludedRun>,
 }
@@ -49,107 +34,13 @@ struct ExcludedRun {
     reason: String,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Plot {
-    pub(crate) metric: String,
-    pub(crate) title: String,
-    pub(crate) unit: &'static str,
-    pub(crate) x_title: &'static str,
-    pub(crate) x_is_number: bool,
-    pub(crate) lines: Vec<Line>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Line {
-    pub(crate) title: String,
-    pub(crate) points: Vec<Point>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Point {
-    pub(crate) x: serde_json::Value,
-    pub(crate) n: u64,
-    pub(crate) mean: f64,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
-    values: Vec<f64>,
-    /// Whether some runs ended before the quantile was reached. The titles of the page say so of all such plots.
-    #[serde(skip)]
-    pub(crate) is_bound: bool,
-}
-
-/// A figure of a group.
-struct Measured<'a> {
-    group: &'a Group,
-    summary: &'a Summary,
-    is_bound: bool,
-}
-
-/// Which key is on the axis of all plots, and which tell lines apart.
-struct Axes {
-    x: Option<usize>,
-    lines: Vec<usize>,
-}
-
-impl Axes {
-    /// The number that takes the most values is on the axis; without one, the groups themselves are.
-    fn of(aggregate: &Aggregate) -> Self {
-        let telling = telling_keys(aggregate.groups.iter().map(|group| &group.key));
-        let values = |place: usize| -> BTreeSet<String> {
-            aggregate.groups.iter().map(|group| group.key.fields()[place].clone()).collect()
-        };
-        let is_number = |place: &usize| values(*place).iter().all(|value| value.parse::<f64>().is_ok());
-        let x = telling.iter().copied().filter(is_number).max_by_key(|&place| values(place).len());
-        Self { x, lines: telling.into_iter().filter(|&place| Some(place) != x).collect() }
-    }
-
-    fn x_title(&self) -> &'static str {
-        self.x.map_or("configuration", |place| GroupKey::COLUMNS[place])
-    }
-
-    /// The place of a group on the axis, and the line that it belongs to.
-    fn place(&self, group: &Group) -> (serde_json::Value, String) {
-        let words = group.key.words(&self.lines);
-        match self.x {
-            Some(place) => {
-                let number: f64 = group.key.fields()[place].parse().unwrap_or(0.0);
-                (number.into(), words)
-            }
-            None => (serde_json::Value::from(words), String::new()),
-        }
-    }
-
-    fn plot<'a>(&self, metric: &str, title: String, figures: impl Iterator<Item = Measured<'a>>) -> Option<Plot> {
-        let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-        for Measured { group, summary, is_bound } in figures {
-            let (x, line) = self.place(group);
-            let point = Point {
-                x,
-                n: summary.n,
-                mean: summary.mean,
-                low: summary.ci95_low,
-                high: summary.ci95_high,
-                values: [summary.min, summary.max].into_iter().filter(|_| summary.n > 1).collect(),
-                is_bound,
-            };
-            lines.entry(line).or_default().push(point);
-        }
-        let number = |point: &Point| point.x.as_f64().unwrap_or(0.0);
-        lines.values_mut().for_each(|points| points.sort_by(|left, right| number(left).total_cmp(&number(right))));
-        (!lines.is_empty()).then(|| Plot {
-            metric: metric.to_owned(),
-            title,
-            unit: unit_of(metric).symbol(),
-            x_title: self.x_title(),
-            x_is_number: self.x.is_some(),
-            lines: lines.into_iter().map(|(title, points)| Line { title, points }).collect(),
-        })
-    }
-}
-
 impl ExperimentPage {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
     }
 
     /// The page of an experiment that was asked for by its id or name.
@@ -164,14 +55,16 @@ impl ExperimentPage {
             },
         });
         let has_runs = aggregate.runs > 0;
+        let (plots, unchanged) = varying(plots(aggregate));
         Self {
             headline: if has_runs { headline(aggregate) } else { no_run_counts(aggregate) },
             name,
-            description: if has_runs { aggregate.caption() } else { String::new() },
+            description: if has_runs { description(aggregate) } else { String::new() },
             answer: answer(aggregate),
             axes: axes_in_words(aggregate),
             trust: if has_runs { trust(aggregate) } else { vec![trust_in_nothing(aggregate, asked)] },
-            plots: plots(aggregate),
+            plots,
+            unchanged: unchanged.iter().map(unchanged_words).collect(),
             runs_included: aggregate.runs,
             excluded: excluded.collect(),
         }
@@ -189,6 +82,19 @@ fn headline(aggregate: &Aggregate) -> String {
         common if common.is_empty() => format!("{ran}."),
         common => format!("{ran}; all: {common}."),
     }
+}
+
+/// What a reader of the plots must know: how means and intervals were made, and whose definitions hold.
+fn description(aggregate: &Aggregate) -> String {
+    let small = if aggregate.has_small_groups() { "; a group of fewer than three runs has none" } else { "" };
+    let means = format!("Means with 95 % confidence intervals (Student t){small}");
+    let of = |name: &str, words: &BTreeSet<String>| {
+        let words = words.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        (!words.is_empty()).then(|| format!("{name} {words}"))
+    };
+    let known = [of("definitions of", &aggregate.definitions), of("basis", &aggregate.basis)];
+    let known = capitalised(&known.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    [means, known].into_iter().filter(|part| !part.is_empty()).map(|part| part + ".").collect::<Vec<_>>().join(" ")
 }
 
 fn no_run_counts(aggregate: &Aggregate) -> String {
@@ -237,14 +143,7 @@ fn answer(aggregate: &Aggregate) -> Vec<String> {
             (!counts.is_empty()).then(|| format!("{}: {} of {runs}.", title(region_type), counts.join(", ")))
         })
         .collect();
-    let speeds: BTreeSet<String> = aggregate
-        .groups
-        .iter()
-        .flat_map(|group| &group.regions)
-        .filter_map(|region| region.figures.get("suitability_tokens_per_s"))
-        .flat_map(|speed| [speed.min, speed.max].map(|speed| speed.to_string()))
-        .collect();
-    if let (Some(speed), 1, false) = (speeds.first(), speeds.len(), sentences.is_empty()) {
+    if let (Some(speed), false) = (speed_of_classes(aggregate), sentences.is_empty()) {
         sentences
             .push(format!("The classes hold at {speed} tokens/s of one sequence, whatever the speed of these runs."));
     }
@@ -262,33 +161,6 @@ fn class_words(class: &str) -> String {
         "low_mrm" => "not suited (low_mrm)".to_owned(),
         other => other.replace('_', " "),
     }
-}
-
-/// One plot per metric, and per region type if it is of one.
-pub(crate) fn plots(aggregate: &Aggregate) -> Vec<Plot> {
-    let axes = Axes::of(aggregate);
-    let of_runs = RUN_PLOTS.iter().filter_map(|(metric, title)| {
-        let figures = aggregate
-            .groups
-            .iter()
-            .filter_map(|group| Some(Measured { group, summary: group.figures.get(*metric)?, is_bound: false }));
-        axes.plot(metric, (*title).to_owned(), figures)
-    });
-    let types = aggregate.region_types();
-    let of_regions = REGION_PLOTS.iter().flat_map(|(metric, words)| {
-        let axes = &axes;
-        types.iter().filter_map(move |region_type| {
-            let figures = aggregate.groups.iter().filter_map(|group| {
-                let of = |metric: &str| group.region_figure(region_type, metric);
-                let is_bound = bounded_by(metric).is_some_and(|quantile| of(quantile).is_none());
-                Some(Measured { group, summary: of(metric)?, is_bound })
-            });
-            let plot = axes.plot(metric, format!("{}: {words}", title(region_type)), figures)?;
-            // The name tells plots of a page apart.
-            Some(Plot { metric: format!("{region_type}_{metric}"), ..plot })
-        })
-    });
-    of_runs.chain(of_regions).collect()
 }
 
 fn axes_in_words(aggregate: &Aggregate) -> Vec<String> {
@@ -434,20 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn needed_times_are_drawn_at_the_speed_of_the_classes() {
-        let page = page(&[run("a", "low_mrm", "clean")], &[]);
-        let plots = page["plots"].as_array().unwrap();
-        let needed = plots.iter().find(|plot| plot["metric"] == "kv_cache_needed_p99_low_s").unwrap();
-        assert_eq!(needed["title"], "KV cache: needed, p99, at least (at the stated speed)");
-        assert_eq!((&needed["unit"], &needed["lines"][0]["points"][0]["mean"]), (&json!("s"), &json!(1.5)));
-        assert!(plots.iter().all(|plot| plot["metric"] != "kv_cache_retention_p99_low_s"));
-    }
-
-    #[test]
     fn what_is_not_known_leaves_no_empty_sentence() {
         let page = page(&[run("a", "low_mrm", "clean")], &[]);
         let text = page["description"].as_str().unwrap();
-        assert!(text.starts_with("Means of 1 run in 1 group with"), "{text}");
-        assert!(!text.contains("Definitions of") && !text.contains("asis"), "{text}");
+        assert_eq!(
+            text,
+            "Means with 95 % confidence intervals (Student t); a group of fewer than three runs has none."
+        );
+    }
+
+    #[test]
+    fn common_settings_and_exclusions_are_said_once() {
+        let page = page(&[run("a", "low_mrm", "clean"), run("b", "low_mrm", "contaminated")], &[]);
+        let said = page.to_string();
+        assert_eq!(said.matches("1 run excluded").count(), 1, "{said}");
+        assert_eq!(said.matches("tiny").count(), 1, "{said}");
     }
 }

@@ -20,8 +20,9 @@ use serde::Serialize;
 
 use crate::{Aggregate, Comparison, ReportError};
 
-pub(crate) use experiment::{
+pub(crate) use experiment_plots::{
     Line as ExperimentLine, Plot as ExperimentPlot, Point as ExperimentPoint, plots as experiment_plots,
+    varying as varying_plots,
 };
 pub use html::{Viewer, report_html};
 pub(crate) use run::{MemoryPart, overview_of};
@@ -75,6 +76,16 @@ impl Page {
         let experiment = ExperimentPage::new(aggregate, asked);
         let title = format!("Experiment {}", experiment.name());
         Self { experiment: Some(experiment), ..Self::new("experiment", title, Vec::new()) }
+    }
+
+    /// The same page of an experiment under its name, which the runs that count say only if there are any.
+    pub fn of_experiment_named(aggregate: &Aggregate, asked: &str, name: &str) -> Self {
+        let mut page = Self::of_experiment(aggregate, asked);
+        if let Some(experiment) = page.experiment.as_mut().filter(|_| aggregate.experiments.is_empty()) {
+            experiment.set_name(name);
+            page.title = format!("Experiment {name}");
+        }
+        page
     }
 
     /// Its title.

@@ -24,6 +24,8 @@ pub(in crate::figures) enum Sample {
     Ring,
     /// An arrow to the right: at least.
     AtLeast,
+    /// An arrow upwards from a hollow mark: at least, on a vertical axis.
+    AtLeastUpward,
     /// An arrow to the left: less.
     Less,
 }
@@ -79,6 +81,10 @@ fn draw_sample(scene: &mut Scene, sample: Sample, x: f64, y: f64) {
         Sample::Mark(marker, colour) => marker.draw(scene, middle, 2.2, colour),
         Sample::Ring => Marker::Circle.draw_hollow(scene, middle, 2.0, MUTED),
         Sample::AtLeast => arrow(scene, (x, y), (end, y), Stroke::solid(MUTED, 0.9)),
+        Sample::AtLeastUpward => {
+            arrow(scene, (middle.0, y + 3.0), (middle.0, y - 4.5), Stroke::solid(MUTED, 0.9));
+            Marker::Circle.draw_hollow(scene, (middle.0, y + 3.0), 1.6, MUTED);
+        }
         Sample::Less => arrow(scene, (end, y), (x, y), Stroke::solid(MUTED, 0.9)),
     }
 }
