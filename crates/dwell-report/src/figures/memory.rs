@@ -2,7 +2,7 @@
 
 use super::chart::axis::{Axis, Quantity};
 use super::chart::legend::{Entry, Sample, legend};
-use super::chart::palette::{INK, MINUS, part_colour};
+use super::chart::palette::{INK, MINUS, part_colour, source_colour};
 use super::chart::plot::{cells, drawable, opened};
 use super::chart::rows::Rows;
 use super::chart::steps::stacked_on;
@@ -84,7 +84,7 @@ fn draw_parts(scene: &mut Scene, parts: &[MemoryPart], cell: Rect) {
     sources.sort_unstable();
     sources.dedup();
     let place_of = |source: &str| sources.iter().position(|known| *known == source).unwrap_or(0);
-    let entry = |source: &&str| Entry::new(*source, Sample::Area(part_colour(place_of(source))));
+    let entry = |source: &&str| Entry::new(*source, Sample::Area(source_colour(place_of(source))));
     let mut entries: Vec<Entry> = sources.iter().map(entry).collect();
     if parts.iter().any(|part| part.bytes < 0) {
         entries.push(Entry::new("taken off", Sample::Area(MINUS)));
@@ -96,7 +96,7 @@ fn draw_parts(scene: &mut Scene, parts: &[MemoryPart], cell: Rect) {
     let names: Vec<String> = parts.iter().map(|part| part.title).chain([TOTAL]).map(str::to_owned).collect();
     let rows = Rows::open(scene, cell, &x, &names, PHASES_PT);
     for (place, (part, &(from, to))) in parts.iter().zip(&ends).enumerate() {
-        let colour = if part.bytes < 0 { MINUS } else { part_colour(place_of(part.source)) };
+        let colour = if part.bytes < 0 { MINUS } else { source_colour(place_of(part.source)) };
         scene.rect(rows.bar(place, from, to), colour);
     }
     scene.rect(rows.bar(parts.len(), 0.0, ends.last().map_or(0.0, |&(_, to)| to)), INK);

@@ -75,6 +75,19 @@ const PARTS: [Colour; 6] = [
     Colour(0xcc, 0x79, 0xa7),
 ];
 
+/// Where sizes come from: none of the colours of parts, because both stand in one figure.
+const SOURCES: [Colour; 5] = [
+    Colour(0x33, 0x22, 0x88),
+    Colour(0x99, 0x99, 0x33),
+    Colour(0x88, 0x22, 0x55),
+    Colour(0x44, 0xaa, 0x99),
+    Colour(0xaa, 0x44, 0x99),
+];
+
+pub(in crate::figures) fn source_colour(place: usize) -> Colour {
+    SOURCES[place % SOURCES.len()]
+}
+
 pub(in crate::figures) fn part_colour(place: usize) -> Colour {
     PARTS[place % PARTS.len()]
 }
@@ -84,6 +97,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
     use super::*;
+
+    #[test]
+    fn colours_of_parts_and_of_sources_are_never_the_same() {
+        assert!(SOURCES.iter().all(|source| !PARTS.contains(source)));
+    }
 
     /// The colour of a variable of the viewer on paper.
     fn on_paper(variable: &str) -> Colour {
