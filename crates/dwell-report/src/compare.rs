@@ -70,7 +70,7 @@ pub struct Spread {
 }
 
 /// Runs of one configuration.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct CompareGroup {
     /// What they have in common.
     pub key: CompareKey,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dwell_events::engine::EngineKind;
+
 use crate::compare::CompareGroup;
 use crate::compare_figures::{GENERATED_TOKENS, PROMPT_TOKENS};
 use crate::numbers::count;
@@ -9,14 +11,12 @@ use crate::numbers::count;
 /// Most configurations that are named in a note.
 const NAMED_MAX: usize = 4;
 
+/// Why prompts of the same text may differ.
+const TEMPLATE: &str = " (with `--api chat` a server puts the prompt into its own template)";
+
 /// Work that has to be equal: the figure, what it is called, and what is not comparable if it differs.
 const WORK: [(&str, &str, &str); 2] = [
-    (
-        PROMPT_TOKENS,
-        "prompts",
-        "times to first token and prompt speeds are of different work (with `--api chat` a server puts the prompt into its \
-         own template)",
-    ),
+    (PROMPT_TOKENS, "prompts", "times to first token and prompt speeds are of different work"),
     (
         GENERATED_TOKENS,
         "answers",
@@ -33,10 +33,16 @@ pub(crate) fn work_notes(groups: &[CompareGroup], label: &dyn Fn(&CompareGroup) 
         WORK.iter().filter_map(|&(figure, name, effect)| {
             let place = context_length.map_or_else(String::new, |length| format!(" at context {length}"));
             let lengths = differing(groups, figure, label)?;
-            Some(format!("{name} differ in length{place}: {lengths}; {effect}"))
+            let why = if figure == PROMPT_TOKENS && has_server(groups) { TEMPLATE } else { "" };
+            Some(format!("{name} differ in length{place}: {lengths}; {effect}{why}"))
         })
     });
     notes.collect()
+}
+
+/// Whether an engine is a program of its own, which may change the prompt.
+fn has_server(groups: &[&CompareGroup]) -> bool {
+    groups.iter().any(|group| !EngineKind::from_name(&group.key.engine).is_some_and(EngineKind::is_embedded))
 }
 
 /// The numbers of tokens, if they are not all the same.
@@ -53,4 +59,30 @@ fn differing(groups: &[&CompareGroup], figure: &str, label: &dyn Fn(&CompareGrou
     }
     let named = known.iter().map(|(label, tokens)| format!("{} tokens in {label}", count(*tokens)));
     Some(named.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spread;
+    use crate::compare::CompareKey;
+
+    fn group(engine: &str, prompt_tokens: f64) -> CompareGroup {
+        CompareGroup {
+            key: CompareKey { engine: engine.to_owned(), ..CompareKey::default() },
+            figures: Spread::of([prompt_tokens]).map(|spread| (PROMPT_TOKENS, spread)).into_iter().collect(),
+            ..CompareGroup::default()
+        }
+    }
+
+    #[test]
+    fn the_template_of_a_server_is_named_only_if_there_is_a_server() {
+        let notes = |engines: [&str; 2]| {
+            let groups = [group(engines[0], 3.0), group(engines[1], 30.0)];
+            work_notes(&groups, &|group| group.key.engine.clone()).join("\n")
+        };
+        assert!(notes(["llama_cpp", "llama_server"]).ends_with("own template)"));
+        let embedded = notes(["llama_cpp", "llama_cpp"]);
+        assert!(embedded.ends_with("are of different work"), "{embedded}");
+    }
 }

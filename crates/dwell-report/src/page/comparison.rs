@@ -1,6 +1,7 @@
 //! Runs or runtimes side by side.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ struct Section {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    label: &'static str,
+    label: String,
     unit: &'static str,
     values: Vec<Option<f64>>,
     texts: Vec<String>,
@@ -57,19 +58,41 @@ impl ComparisonPage {
         sections.retain(|section| !section.rows.is_empty());
         let notes = comparison.warnings.iter().chain(&comparison.notes).cloned().collect();
         let drawn: Vec<&Path> = drawn_runs(comparison).collect();
-        Self {
-            columns: comparison.groups.iter().map(|group| comparison.label_of(group)).collect(),
-            sections,
-            notes,
-            run_titles: run_titles(&drawn),
-        }
+        Self { columns: columns(comparison), sections, notes, run_titles: run_titles(&drawn) }
+    }
+}
+
+/// Names of the columns: the run, or how many runs, and its configuration.
+fn columns(comparison: &Comparison) -> Vec<String> {
+    let first: Vec<&Path> =
+        comparison.groups.iter().map(|group| group.paths.first().map_or(Path::new(""), PathBuf::as_path)).collect();
+    let names = run_titles(&first);
+    let column = |(group, name): (&CompareGroup, String)| {
+        let who = match group.paths.len() {
+            0 | 1 => name,
+            runs => format!("{runs} runs"),
+        };
+        let parts = [who, comparison.label_of(group)].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(" · ")
+    };
+    comparison.groups.iter().zip(names).map(column).collect()
+}
+
+/// What a figure is; totals of memory with their kind.
+fn label(comparison: &Comparison, figure: &Figure) -> String {
+    let kinds: BTreeSet<String> =
+        comparison.groups.iter().flat_map(|group| &group.total_kinds).map(|kind| kind.to_uppercase()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(" or ");
+    match figure.name {
+        "peak_bytes" | "steady_bytes" if !kinds.is_empty() => format!("{} ({kinds})", figure.label),
+        _ => figure.label.to_owned(),
     }
 }
 
 fn row(comparison: &Comparison, figure: &Figure) -> Row {
     let spread = |group: &CompareGroup| group.figures.get(figure.name).copied();
     Row {
-        label: figure.label,
+        label: label(comparison, figure),
         unit: figure.unit.symbol(),
         values: comparison.groups.iter().map(|group| spread(group).map(|spread| spread.median)).collect(),
         texts: comparison
@@ -104,6 +127,37 @@ fn run_titles(paths: &[&Path]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Spread;
+    use crate::compare::CompareKey;
+
+    fn group(paths: &[&str]) -> CompareGroup {
+        CompareGroup {
+            key: CompareKey {
+                engine: "llama_cpp".to_owned(),
+                kv_type: Some("f16".to_owned()),
+                ..CompareKey::default()
+            },
+            paths: paths.iter().map(PathBuf::from).collect(),
+            figures: Spread::of([1024.0]).map(|spread| ("peak_bytes", spread)).into_iter().collect(),
+            total_kinds: ["pss".to_owned()].into(),
+            ..CompareGroup::default()
+        }
+    }
+
+    #[test]
+    fn columns_name_their_runs_and_totals_their_kind_of_memory() {
+        let comparison = Comparison {
+            groups: vec![group(&["results/m/short64"]), group(&["results/m/a", "results/m/b"])],
+            context_lines: Vec::new(),
+            drawn_context_lines: Vec::new(),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            excluded: Vec::new(),
+        };
+        let page = ComparisonPage::new(&comparison);
+        assert_eq!(page.columns, ["short64 · llama_cpp · f16", "2 runs · llama_cpp · f16"]);
+        assert_eq!(page.sections[0].rows[0].label, "peak memory, sampled (PSS)");
+    }
 
     #[test]
     fn runs_of_the_same_name_are_told_apart_by_their_folders() {
