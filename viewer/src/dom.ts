@@ -62,7 +62,13 @@ export function section(id: string, title: string, lead: string | null, ...child
   return element("section", { id, "aria-labelledby": `${id}-heading` }, heading, paragraph, ...children);
 }
 
-/** A table that scrolls in a box of its own where the page is narrow; the box can be scrolled by keyboard. */
+/** A table that scrolls in a box of its own where the page is narrow, and says so; the box can be scrolled by keyboard. */
 export function scrolling(label: string, table: HTMLTableElement): HTMLElement {
-  return element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: 0 }, table);
+  const box = element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: 0 }, table);
+  const hint = element("p", { class: "sideways", hidden: true }, "Scroll sideways for more columns →");
+  const update = (): void => void (hint.hidden = box.scrollWidth <= box.clientWidth + 1);
+  const observer = new ResizeObserver(update);
+  observer.observe(box);
+  observer.observe(table);
+  return element("div", {}, hint, box);
 }

@@ -105,7 +105,12 @@ function header(page: Page, sections: HTMLElement[], { above, linkTo }: Surround
 
 /** The title of a page, and the choice of colours. */
 export function masthead(title: string): HTMLElement {
-  return element("div", { class: "masthead" }, element("h1", {}, title), themeChoice());
+  return element("div", { class: "masthead" }, element("h1", {}, unbroken(title)), themeChoice());
+}
+
+/** A line never ends between a number and its unit. */
+export function unbroken(title: string): string {
+  return title.replace(/(\d) (?=\p{L})/gu, "$1\u00a0");
 }
 
 function facts(run: RunPage): HTMLElement {
@@ -125,8 +130,14 @@ function facts(run: RunPage): HTMLElement {
   );
 }
 
-/** Paper cannot be clicked: everything is opened for it, and closed again after. */
+/**
+ * Paper cannot be clicked: everything is opened for it, and closed again after. Browsers that style the content of `details` open
+ * it by the style sheet: what a script changes while a page is printed comes too late for the number of sheets.
+ */
 export function openForPrint(root: HTMLElement): void {
+  if (CSS.supports("selector(::details-content)")) {
+    return;
+  }
   let opened: HTMLDetailsElement[] = [];
   const change = (isPrint: boolean): void => {
     opened.forEach((details) => (details.open = false));

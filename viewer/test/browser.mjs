@@ -4,6 +4,7 @@
 // go to OUT_DIR.
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -57,6 +58,7 @@ async function checkFile(browser, file) {
       await checkMap(page);
       await checkSwitches(page);
     }
+    await checkPaper(page, basename(file, ".html"));
     await checkLooks(page, basename(file, ".html"));
     assert.deepEqual(said, [], "the page said something");
     console.log(`${file}: good`);
@@ -337,6 +339,29 @@ async function checkSwitches(page) {
   }
 }
 
+/** A printed page is whole: it ends where the page ends, with everything that is closed on the screen. */
+async function checkPaper(page, name) {
+  const path = join(out, `${name}-paper.pdf`);
+  const margin = { top: "15mm", bottom: "15mm", left: "15mm", right: "15mm" };
+  await page.pdf({ path, format: "A4", margin });
+  const { stdout, error } = spawnSync("pdftotext", [path, "-"], { encoding: "utf8" });
+  if (error) {
+    console.log(`${name}: what is printed was not read, because pdftotext cannot be run: ${error.message}`);
+    return;
+  }
+  const letters = (text) => text.replace(/\s/g, "");
+  const printed = letters(stdout);
+  const expected = await page.evaluate(() => {
+    const texts = (selector) => [...document.querySelectorAll(selector)].map(({ textContent }) => textContent);
+    return [...texts("h2"), ...texts(".metrics tbody th > code"), ...texts("details li"), ...texts("footer")];
+  });
+  assert.deepEqual(
+    expected.filter((text) => !printed.includes(letters(text))),
+    [],
+    "paper lacks a part of the page",
+  );
+}
+
 /** Light, dark, narrow and on paper. */
 async function checkLooks(page, name) {
   const shot = (look) => page.screenshot({ path: join(out, `${name}-${look}.png`), fullPage: true });
@@ -357,14 +382,8 @@ async function checkLooks(page, name) {
   await page.emulateMedia({ colorScheme: "dark", media: "print" });
   await page.waitForTimeout(200);
   assert.equal(await paper(), light, "paper is light");
-  assert.equal(await page.evaluate(() => document.querySelectorAll("details:not([open])").length), 0, "paper shows everything");
   assert.equal(await page.locator(".files:visible, .readout:visible, .contents:visible").count(), 0, "paper has no controls");
   await shot("print");
-  await page.pdf({
-    path: join(out, `${name}.pdf`),
-    format: "A4",
-    margin: { top: "15mm", bottom: "15mm", left: "15mm", right: "15mm" },
-  });
   await page.emulateMedia({ colorScheme: "light", media: "screen" });
   await page.click('header button:text-is("Auto")');
 
@@ -372,6 +391,13 @@ async function checkLooks(page, name) {
   await page.waitForTimeout(300);
   const width = await page.evaluate(() => document.scrollingElement.scrollWidth);
   assert.ok(width <= NARROW.width, `the page is ${width} pixels wide on ${NARROW.width}`);
+  const unsaid = await page.evaluate(
+    () =>
+      [...document.querySelectorAll(".scroll")].filter(
+        (box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1 && box.previousElementSibling.hidden,
+      ).length,
+  );
+  assert.equal(unsaid, 0, "a table that goes on beyond its edge says so");
   await shot("narrow");
   await page.setViewportSize(WIDE);
 }

@@ -287,6 +287,39 @@ fn a_browser_draws_the_pages_of_a_run_a_comparison_and_an_experiment() {
     node(&[Path::new("test/browser.mjs"), &pictures(&place), &run, &comparison, &experiment]);
 }
 
+#[test]
+fn a_page_that_chromium_prints_is_whole() {
+    const TEST: &str = "printed page";
+    for program in ["chromium", "pdftotext"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return skip(TEST, &format!("no {program} in PATH"));
+        }
+    }
+    let place = Workplace::new();
+    let run = tiny_run(&place, "printed");
+    let page = page_in(&run.dir.join("report.html"));
+    let printed = printed(&place, &run.dir.join("report.html"));
+    let columns = page["runs"][0]["metrics"]["columns"].as_array().unwrap();
+    let last = columns.last().unwrap()["name"].as_str().unwrap();
+    for expected in [last, "How to read this page", "Written by dwell"] {
+        assert!(printed.contains(expected), "{expected} is not on paper, which ends with {:?}", printed.lines().last());
+    }
+}
+
+/// The text of a page that the command line of Chromium prints.
+fn printed(place: &Workplace, page: &Path) -> String {
+    let (pdf, profile) = (place.path().join("page.pdf"), place.path().join("profile"));
+    let mut chromium = Command::new("chromium");
+    chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    chromium.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--print-to-pdf={}", pdf.display()));
+    let output = chromium.arg(format!("file://{}", page.display())).output().unwrap();
+    assert!(pdf.is_file(), "{}", text_of(&output));
+    let output = Command::new("pdftotext").arg(&pdf).arg("-").output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Runs a small experiment into a results directory.
 pub(crate) fn experiment_of(place: &Workplace, results: &Path) {
     let file = place.path().join("e.yaml");
