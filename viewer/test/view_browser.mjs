@@ -11,6 +11,9 @@ import { tableFromIPC } from "@uwdata/flechette";
 import { checkAccess, checkHostileNames } from "./checks.mjs";
 import { NARROW, PATIENCE_MS, WIDE, withBrowser } from "./chromium.mjs";
 
+/** A common width of laptops. */
+const LAPTOP = { width: 1280, height: 800 };
+
 const [address, out, ...options] = process.argv.slice(2);
 if (!address || !out) {
   console.error("usage: node view_browser.mjs URL OUT_DIR [--live] [--finishes]");
@@ -146,7 +149,24 @@ class View {
     await checkHostileNames(page, SCRIPTS);
     await this.checkFilter(results);
     await this.checkSorting(results);
+    await this.checkColumns(results);
     await this.checkLooks("list");
+  }
+
+  /** All columns fit on a laptop, and experiments are shown by name. */
+  async checkColumns({ runs, experiments }) {
+    const { page } = this;
+    await page.setViewportSize(LAPTOP);
+    const hidden = await page.$$eval(".scroll", (boxes) => boxes.map((box) => box.scrollWidth - box.clientWidth));
+    assert.ok(
+      hidden.every((pixels) => pixels <= 1),
+      `tables of the list lack ${hidden.join(" and ")} pixels on a laptop`,
+    );
+    await page.setViewportSize(WIDE);
+    const names = new Map(experiments.map(({ experiment_id, name }) => [experiment_id, name ?? experiment_id]));
+    const shown = await page.$$eval("#runs .cell-experiment", (cells) => cells.map(({ textContent }) => textContent));
+    const expected = runs.map(({ experiment_id: id }) => (id === null ? "–" : (names.get(id) ?? id)));
+    assert.deepEqual(shown.sort(), expected.sort(), "experiments have their names");
   }
 
   /** Paths of the rows, after all of them were asked for. */
@@ -424,7 +444,7 @@ class View {
     await this.backToList();
   }
 
-  async checkExperiment({ experiment_id }) {
+  async checkExperiment({ experiment_id, name }) {
     const { page } = this;
     const status = await this.statusOf("page", { experiment: experiment_id });
     report.experiment_status = status;
@@ -439,6 +459,7 @@ class View {
     assert.deepEqual(await page.evaluate(() => JSON.parse(JSON.stringify(dwell.page))), expected);
     await checkAccess(page);
     await checkHostileNames(page, SCRIPTS);
+    assert.equal(await page.textContent("h1"), `Experiment ${name}`, "the title is the name, also if no run counts");
     await this.shot("experiment", true);
     await page.click('a:text-is("Runs of this experiment")');
     await page.waitForFunction(() => document.querySelector(".results") !== null);

@@ -6,6 +6,7 @@ import type { ExperimentEntry, RunEntry } from "./api.ts";
 import { NOTHING, type Column } from "./entry_table.ts";
 import { formatRoute, runLink } from "./routes.ts";
 import { stateMark, stateTitle } from "./states.ts";
+import { trustWords } from "./trust_words.ts";
 
 /** What the list knows about the runs that are chosen for a comparison. */
 export interface Choosing {
@@ -19,7 +20,10 @@ function column<Entry>(given: Optional<Entry>): Column<Entry> {
   return { meaning: given.title, isGreatestFirst: false, ...given };
 }
 
-export function runColumns(choosing: Choosing): Column<RunEntry>[] {
+/** The name of an experiment that has this id. */
+export type ExperimentName = (id: string) => string;
+
+export function runColumns(choosing: Choosing, nameOf: ExperimentName): Column<RunEntry>[] {
   return [
     column({ name: "chosen", title: "Select", value: null, cell: (run) => checkbox(run, choosing) }),
     column({ name: "run", title: "Run", value: ({ run_id }) => run_id, cell: runName }),
@@ -62,11 +66,17 @@ export function runColumns(choosing: Choosing): Column<RunEntry>[] {
     column({
       name: "trust",
       title: "Trust",
-      meaning: "Whether the run was disturbed, and whether what was recorded is whole enough to be used",
+      meaning:
+        "Whether something else disturbed the machine, so that times may be too long, and whether the trace holds what its collector is expected to give",
       value: trustWords,
       cell: (run) => trustWords(run) ?? NOTHING,
     }),
-    column({ name: "experiment", title: "Experiment", value: (run) => run.experiment_id, cell: experimentLink }),
+    column({
+      name: "experiment",
+      title: "Experiment",
+      value: ({ experiment_id: id }) => (id === null ? null : nameOf(id)),
+      cell: ({ experiment_id: id }) => (id === null ? NOTHING : linkToExperiment(id, nameOf(id))),
+    }),
   ];
 }
 
@@ -116,15 +126,6 @@ function runName({ path, run_id, problem }: RunEntry): HTMLElement {
 function tokens({ prompt_tokens, generated_tokens }: RunEntry): HTMLElement {
   const isUnknown = prompt_tokens === null && generated_tokens === null;
   return number(isUnknown ? NOTHING : `${count(prompt_tokens)} + ${count(generated_tokens)}`);
-}
-
-function trustWords({ validity, quality }: RunEntry): string | null {
-  const words = [validity, quality].filter((word) => word !== null).map((word) => word.replaceAll("_", " "));
-  return words.length === 0 ? null : words.join(", ");
-}
-
-function experimentLink({ experiment_id }: RunEntry): HTMLElement | string {
-  return experiment_id === null ? NOTHING : linkToExperiment(experiment_id, experiment_id);
 }
 
 function linkToExperiment(id: string, title: string): HTMLElement {

@@ -25,8 +25,18 @@ function run(given: Partial<RunEntry>): RunEntry {
   };
 }
 
+const nameOf = (id: string): string => (id === "kv_study" ? "My study" : id);
+
 const RUNS = [
-  run({ path: "a", run_id: "run 10", model_id: "SmolLM2", engine: "llama_cpp", rows: 5 }),
+  run({
+    path: "a",
+    run_id: "run 10",
+    model_id: "SmolLM2",
+    engine: "llama_cpp",
+    rows: 5,
+    validity: "contaminated",
+    quality: "PASS",
+  }),
   run({ path: "b", run_id: "run 9", model_id: "Qwen", engine: "ollama", state: "recording" }),
   run({ path: "c", run_id: "run 11", model_id: "SmolLM2", engine: "ollama", experiment_id: "kv_study", rows: 50 }),
 ];
@@ -38,6 +48,8 @@ function pathsOf(runs: RunEntry[]): string {
 test("the filter finds model, engine, run, state and experiment, in any case", () => {
   const cases = {
     smollm2: "ac",
+    "my study": "c",
+    disturbed: "a",
     OLLAMA: "bc",
     "run 9": "b",
     Recording: "b",
@@ -47,7 +59,7 @@ test("the filter finds model, engine, run, state and experiment, in any case", (
     none: "",
   };
   for (const [find, paths] of Object.entries(cases)) {
-    assert.equal(pathsOf(found(RUNS, find, runText)), paths, find);
+    assert.equal(pathsOf(found(RUNS, find, (each) => runText(each, nameOf))), paths, find);
   }
 });
 
@@ -67,6 +79,13 @@ test("ten thousand runs are found and ordered well within a frame or two", () =>
     run({ path: String(at), run_id: `run ${(at * 7919) % 10_000}`, rows: at }),
   );
   const begin = performance.now();
-  assert.equal(ordered(found(many, "run m", runText), ({ run_id }) => run_id, true)[0].run_id, "run 9999");
+  assert.equal(
+    ordered(
+      found(many, "run m", (each) => runText(each, nameOf)),
+      ({ run_id }) => run_id,
+      true,
+    )[0].run_id,
+    "run 9999",
+  );
   assert.ok(performance.now() - begin < 2000, "a machine that compiles at the same time is slow, but not that slow");
 });

@@ -2,6 +2,7 @@
 
 import type { ExperimentEntry, RunEntry } from "./api.ts";
 import { stateTitle } from "./states.ts";
+import { trustWords } from "./trust_words.ts";
 
 export type SortValue = string | number | null;
 
@@ -9,9 +10,10 @@ export type SortValue = string | number | null;
 const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
 /** What the filter of the list looks at. */
-export function runText(run: RunEntry): string {
-  const { run_id, path, model_id, engine, experiment_id, state, validity, quality } = run;
-  return textOf([run_id, path, model_id, engine, experiment_id, stateTitle(state), state, validity, quality]);
+export function runText(run: RunEntry, experimentName: (id: string) => string): string {
+  const { run_id, path, model_id, engine, experiment_id: id, state, validity, quality } = run;
+  const experiment = id === null ? [] : [id, experimentName(id)];
+  return textOf([run_id, path, model_id, engine, ...experiment, stateTitle(state), state, trustWords(run), validity, quality]);
 }
 
 export function experimentText({ experiment_id, path, name, state }: ExperimentEntry): string {

@@ -40,10 +40,13 @@ export class ListScreen implements Screen {
     this.#find = element("input", { type: "search", value: route.find, placeholder: "model, engine, run, state, experiment" });
     this.#find.addEventListener("input", () => this.#filter(this.#find.value));
     this.#compare = element("div", { class: "compare", role: "region", "aria-label": "Comparison", hidden: true });
-    const columns = runColumns({
-      isChosen: (path) => chosen.has(path),
-      choose: (path, isChosen) => this.#choose(path, isChosen),
-    });
+    const columns = runColumns(
+      {
+        isChosen: (path) => chosen.has(path),
+        choose: (path, isChosen) => this.#choose(path, isChosen),
+      },
+      (id) => this.#experimentName(id),
+    );
     this.#runs = new EntryTable("Runs", columns, route, (sorting) => this.#remember({ ...this.#route, ...sorting }));
     this.#experiments = new EntryTable("Experiments", EXPERIMENT_COLUMNS, { sort: "", isDescending: false }, () => undefined);
     this.#poller = new Poller({
@@ -141,7 +144,7 @@ export class ListScreen implements Screen {
       return;
     }
     const { find } = this.#route;
-    const runs = found(this.#list.runs, find, runText);
+    const runs = found(this.#list.runs, find, (run) => runText(run, (id) => this.#experimentName(id)));
     const experiments = found(this.#list.experiments, find, experimentText);
     this.#runs.show(runs);
     this.#experiments.show(experiments);
@@ -150,6 +153,11 @@ export class ListScreen implements Screen {
       parts.push(partOf(experiments.length, this.#list.experiments.length, "experiment"));
     }
     this.#counts.textContent = parts.join(", ");
+  }
+
+  /** Experiments without a folder of their own have no name. */
+  #experimentName(id: string): string {
+    return this.#list?.experiments.find(({ experiment_id }) => experiment_id === id)?.name ?? id;
   }
 
   #choose(path: string, isChosen: boolean): void {

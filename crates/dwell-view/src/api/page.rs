@@ -88,9 +88,9 @@ impl App {
                 self.made(request, version, known, refresh_s, || page_of_runs(&runs))
             }
             Request::Experiment(id) => {
-                let found = self.runs_of_experiment(id)?;
+                let (name, found) = self.runs_of_experiment(id)?;
                 let version = version_of(found.iter().map(|found| file_version(&found.path)));
-                self.made(request, version, known, None, || page_of_experiment(&found, id))
+                self.made(request, version, known, None, || page_of_experiment(&found, id, &name))
             }
         }
     }
@@ -115,8 +115,8 @@ impl App {
         Ok(MadePage { version, json: Some(json), refresh_s })
     }
 
-    /// The runs of the results directory that an experiment lies in.
-    fn runs_of_experiment(&self, id: &str) -> Result<Vec<FoundRun>, ApiError> {
+    /// The name of an experiment, and the runs of the results directory that it lies in.
+    fn runs_of_experiment(&self, id: &str) -> Result<(String, Vec<FoundRun>), ApiError> {
         let list = self.tree.list();
         let experiment =
             list.experiments.iter().find(|each| each.experiment_id == id || each.name.as_deref() == Some(id));
@@ -124,7 +124,7 @@ impl App {
         let results = experiment.path.ancestors().nth(2).unwrap_or(self.tree.root());
         let mut found = runs_under(results)?;
         found.retain(|found| self.tree.run(&self.tree.name_of(&found.path)).is_ok());
-        Ok(found)
+        Ok((experiment.name.clone().unwrap_or_else(|| id.to_owned()), found))
     }
 }
 
@@ -143,13 +143,13 @@ fn page_of_runs(runs: &[ReadableRun]) -> Result<Page, ApiError> {
 }
 
 /// Runs that cannot be read are left out, as those are that do not count.
-fn page_of_experiment(found: &[FoundRun], id: &str) -> Result<Page, ApiError> {
+fn page_of_experiment(found: &[FoundRun], id: &str, name: &str) -> Result<Page, ApiError> {
     let readable = found.iter().filter_map(|found| found.run.as_ref().ok());
     let facts: Vec<RunResults> = readable.filter_map(|run| RunResults::load(run).ok()).collect();
     let options = AggregateOptions { columns: Vec::new(), experiment: Some(id.to_owned()), include: Vec::new() };
     // One of which no run counts is a page too: it says which were left out and why.
     let aggregate = aggregate(&facts, &options)?;
-    Ok(Page::of_experiment(&aggregate, id))
+    Ok(Page::of_experiment_named(&aggregate, id, name))
 }
 
 fn refresh_s(run: &ReadableRun) -> Option<u64> {
