@@ -45,3 +45,10 @@ test("labels of an axis do not overlap, and each tick has its line", () => {
   );
   assert.equal(marks.filter(({ tag }) => tag === "line").length, 4);
 });
+
+test("ticks of minutes are at round times", () => {
+  assert.deepEqual(labels(timeTicks(0, 180, 4)), ["0:00 min", "1:00 min", "2:00 min", "3:00 min"]);
+  assert.deepEqual(labels(timeTicks(0, 150, 5)), ["0:00 min", "0:30 min", "1:00 min", "1:30 min", "2:00 min", "2:30 min"]);
+  assert.deepEqual(labels(timeTicks(0, 7200, 2)), ["0:00:00 h", "1:00:00 h", "2:00:00 h"]);
+  assert.deepEqual(labels(timeTicks(170, 170.2, 2)), ["170.0 s", "170.1 s", "170.2 s"]);
+});

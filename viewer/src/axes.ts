@@ -3,7 +3,7 @@
 import { ticks } from "d3-array";
 import { scaleLinear, scaleLog } from "d3-scale";
 
-import { byteUnit, fixed, timeUnit, withUnit } from "./format.ts";
+import { byteUnit, clock, fixed, timeUnit, withUnit } from "./format.ts";
 import { textWidth } from "./legend.ts";
 import { line, text, type Mark } from "./mark.ts";
 
@@ -41,10 +41,28 @@ export function ticksFor(pixels: number, perTick: number): number {
   return Math.max(1, Math.floor(pixels / perTick));
 }
 
+/** Seconds between ticks that are labelled in minutes or hours: a tick every 0.4 min would be at no round time. */
+const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
 /** Ticks of seconds, all in one unit, with as many decimals as tell them apart. */
 export function timeTicks(begin_s: number, end_s: number, most: number): Tick[] {
   const unit = timeUnit(Math.max(Math.abs(begin_s), Math.abs(end_s)));
+  if (unit.seconds >= 60) {
+    return clockTicks(begin_s, end_s, most);
+  }
   return labelled(ticks(begin_s / unit.seconds, end_s / unit.seconds, most), unit.seconds, unit.name);
+}
+
+/** Ticks at whole seconds, minutes or hours; decimals of seconds where the span is shorter. */
+function clockTicks(begin_s: number, end_s: number, most: number): Tick[] {
+  const least_s = (end_s - begin_s) / most;
+  const step_s = CLOCK_STEPS_S.find((each) => each >= least_s) ?? Math.ceil(least_s / 86400) * 86400;
+  if (least_s < 0.5) {
+    return labelled(ticks(begin_s, end_s, most), 1, "s");
+  }
+  const first = Math.ceil(begin_s / step_s - 1e-9);
+  const number = Math.floor(end_s / step_s + 1e-9) - first + 1;
+  return Array.from({ length: number }, (_, at) => (first + at) * step_s).map((value) => ({ value, label: clock(value, end_s) }));
 }
 
 /** Ticks of bytes from 0, at round numbers of the unit. */

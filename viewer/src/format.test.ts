@@ -33,6 +33,8 @@ test("moments are as precise as the window needs", () => {
   assert.equal(plain(moment(30.21234, 30)), "30.21 s");
   assert.equal(plain(moment(30.2123456, 0.002)), "30.212346 s");
   assert.equal(plain(moment(0, 4)), "0.000 s");
+  assert.equal(plain(moment(176.46, 176.46)), "2:56.5 min");
+  assert.equal(plain(moment(0, 176.46)), "0:00.0 min");
 });
 
 test("a share that is not quite nothing or everything is not rounded to it", () => {

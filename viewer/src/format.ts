@@ -81,10 +81,25 @@ export function duration(seconds: number | null): string {
   return withUnit(significant(seconds / unit.seconds), unit.name);
 }
 
+/** `2:56 min` or `1:02:56 h`: a time of minutes or hours, in the unit of the longest time beside it. */
+export function clock(at_s: number, longest_s: number, decimals = 0): string {
+  const { seconds: unit_s, name } = timeUnit(longest_s);
+  const rounded_s = Number(Math.abs(at_s).toFixed(decimals));
+  const seconds = (rounded_s % 60).toFixed(decimals).padStart(decimals === 0 ? 2 : 3 + decimals, "0");
+  const minutes = Math.floor(rounded_s / 60);
+  const parts = unit_s === 3600 ? [Math.floor(minutes / 60), String(minutes % 60).padStart(2, "0")] : [minutes];
+  return withUnit((at_s < 0 ? "−" : "") + [...parts, seconds].join(":"), name);
+}
+
 /** A moment with as many decimals as tell a thousand of them apart in a span. */
 export function moment(at_s: number, span_s: number): string {
-  const unit = timeUnit(Math.max(Math.abs(at_s), span_s));
-  const decimals = Math.ceil(-Math.log10(span_s / unit.seconds / 1000) - 1e-9);
+  const longest_s = Math.max(Math.abs(at_s), span_s);
+  const unit = timeUnit(longest_s);
+  const decimalsOf = (unit_s: number): number => Math.ceil(-Math.log10(span_s / unit_s / 1000) - 1e-9);
+  if (unit.seconds >= 60) {
+    return clock(at_s, longest_s, Math.min(9, Math.max(0, decimalsOf(1))));
+  }
+  const decimals = decimalsOf(unit.seconds);
   return withUnit(fixed(at_s / unit.seconds, Math.min(9, Math.max(0, decimals))), unit.name);
 }
 

@@ -152,7 +152,8 @@ function visible(series: LaneSeries, x: Scale): number[] {
   return series.begin_s.flatMap((begin, at) => (x(series.end_s[at]) > x(begin) ? [at] : []));
 }
 
-function ticksOf(lane: Lane, plot: Plot): Tick[] {
-  const most = Math.min(3, verticalTicks(plot));
+export function ticksOf(lane: Lane, plot: Plot): Tick[] {
+  // One tick would be 0, from which no value can be read.
+  const most = Math.max(2, Math.min(3, verticalTicks(plot)));
   return lane.unit === "bytes" ? byteTicks(lane.most, most) : numberTicks(0, lane.most, most, lane.unit === "percent" ? "%" : "");
 }

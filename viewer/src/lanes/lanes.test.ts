@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { HOSTILE, runPage, SMALL } from "../../test/sample.ts";
 import { toCsv } from "../csv.ts";
+import { ticksOf } from "./draw_lane.ts";
 import { laneTable, readLane, splitSide, valueAt } from "./lane.ts";
 import { lastOfSteps, packed, runLanes } from "./run_lanes.ts";
 
@@ -74,4 +75,24 @@ test("the tokens of a prompt are one step", () => {
 test("hostile names stay text in CSV", () => {
   const csv = toCsv(laneTable(runLanes(run, whole, 100)));
   assert.ok(csv.includes(`"${HOSTILE.replaceAll('"', '""')}"`));
+});
+
+test("a window without accesses keeps the lane of the traffic and its names", () => {
+  const { traffic } = run.overview;
+  const none = { ...traffic, series: [] };
+  const names = (given: typeof traffic) =>
+    runLanes(run, whole, 100, given).flatMap((lane) => (lane.name === "traffic" ? lane.series.map(({ name }) => name) : []));
+  assert.ok(names(traffic).length > 0);
+  assert.deepEqual(names(none), names(traffic));
+  const empty = runLanes(run, whole, 100, none).find(({ name }) => name === "traffic");
+  assert.ok(empty?.series.every(({ value }) => value.every((rate) => rate === 0)));
+});
+
+test("a low lane has a tick above 0", () => {
+  const lane = runLanes(run, whole, 100).find(({ name }) => name === "tokens");
+  assert.ok(lane);
+  for (const most of [3, 7, 64, 259, 4096]) {
+    const ticks = ticksOf({ ...lane, most }, { left: 0, top: 0, width: 100, height: lane.height });
+    assert.ok(ticks.length > 1, `only ${ticks.map(({ label }) => label).join()} up to ${most}`);
+  }
 });

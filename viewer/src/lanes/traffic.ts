@@ -10,15 +10,21 @@ import type { Lane, LaneSeries } from "./lane.ts";
 
 export const READ = "read";
 const WRITTEN = "written";
+type Direction = typeof READ | typeof WRITTEN;
 
 export function trafficLane(run: RunPage, window: Span, mostBars: number, traffic: Traffic = run.overview.traffic): Lane {
   const bins = binsOf(traffic, run.timeline.begin_ns);
   const groups = binGroups(bins, window, mostBars);
-  const ordered = [...traffic.series].sort(byRegionType);
-  const side = (direction: typeof READ | typeof WRITTEN): LaneSeries[] =>
+  const ordered = [...run.overview.traffic.series].sort(byRegionType);
+  // What the whole run has is shown in every window, also where nothing is accessed: else the lanes below would move.
+  const side = (direction: Direction): LaneSeries[] =>
     ordered
-      .map((series) => bandwidth(run, series, direction, bins, groups))
-      .filter(({ value }) => value.some((rate) => rate !== 0));
+      .filter((series) => bytesOf(series, direction).some((bytes) => bytes !== 0))
+      .map(
+        ({ region_type }) =>
+          traffic.series.find((series) => series.region_type === region_type) ?? nothing(region_type, traffic.bins),
+      )
+      .map((series) => bandwidth(run, series, direction, bins, groups));
   const read = side(READ);
   const written = side(WRITTEN);
   const most = greatestSum(read);
@@ -34,14 +40,18 @@ export function trafficLane(run: RunPage, window: Span, mostBars: number, traffi
   };
 }
 
-function bandwidth(
-  run: RunPage,
-  series: TrafficSeries,
-  direction: "read" | "written",
-  bins: Bins,
-  groups: BinRange[],
-): LaneSeries {
-  const bytes = direction === READ ? series.read_bytes : series.written_bytes;
+function bytesOf(series: TrafficSeries, direction: Direction): number[] {
+  return direction === READ ? series.read_bytes : series.written_bytes;
+}
+
+/** A region type that a window does not access. */
+function nothing(region_type: string, bins: number): TrafficSeries {
+  const zeros = new Array<number>(bins).fill(0);
+  return { region_type, read_bytes: zeros, written_bytes: zeros };
+}
+
+function bandwidth(run: RunPage, series: TrafficSeries, direction: Direction, bins: Bins, groups: BinRange[]): LaneSeries {
+  const bytes = bytesOf(series, direction);
   return {
     name: `${direction} ${series.region_type}`,
     title: `${regionTitle(run, series.region_type)} ${direction}`,

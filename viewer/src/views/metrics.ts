@@ -32,12 +32,12 @@ export const metricsView: RunView = ({ run }) =>
 function metricsTable({ columns, rows }: MetricsTable): HTMLElement {
   const names = rows.map((row) => element("th", { scope: "col" }, String(row[0] ?? "")));
   const lines = columns.slice(1).map((column, at) => {
-    const unit = column.unit === "" ? null : element("span", { class: "unit" }, ` ${column.unit}`);
+    const unit = unitOfLine(column.unit);
     const head = element(
       "th",
       { scope: "row", title: column.meaning },
       element("code", {}, column.name),
-      unit,
+      unit === "" ? null : element("span", { class: "unit" }, ` ${unit}`),
       withCode(column.meaning),
     );
     return element(
@@ -54,6 +54,11 @@ function metricsTable({ columns, rows }: MetricsTable): HTMLElement {
     "All metrics",
     element("table", { class: "metrics" }, element("thead", {}, head), element("tbody", {}, ...lines)),
   );
+}
+
+/** The unit beside the name of a metric: none where every value has its own. */
+export function unitOfLine(unit: string): string {
+  return SCALED_UNITS.includes(unit) ? "" : unit;
 }
 
 /** The title of a cell has the number as dwell wrote it. Units of one size stand at the beginning of the line. */

@@ -196,7 +196,13 @@ function drawCurve(curve: Curve, x: Scale, y: Scale, plot: Plot): Mark[] {
 /** A ring where the trace ended while data lived: the curve goes on, unseen. */
 function openEnd(curve: Curve, at: number, y: Scale, colour: string): Mark[] {
   const last = curve.surviving[curve.surviving.length - 1];
-  return last > 0 ? [mark("circle", { cx: at, cy: y(last), r: 4, fill: "var(--paper)", stroke: colour, "stroke-width": 2 })] : [];
+  const ring = { cx: at, cy: y(last), r: 4, fill: "var(--paper)", stroke: colour, "stroke-width": 2 };
+  return hasOpenEnd(curve) ? [mark("circle", ring)] : [];
+}
+
+/** A curve that ends at 0 s says of data that was left only that it lasts longer than nothing. */
+export function hasOpenEnd({ open_bytes, at_s, surviving }: SurvivalCurve): boolean {
+  return open_bytes > 0 && (at_s.at(-1) ?? 0) > 0 && (surviving.at(-1) ?? 0) > 0;
 }
 
 function entries(scene: SurvivalScene): LegendEntry[] {

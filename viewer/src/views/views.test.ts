@@ -3,14 +3,15 @@ import { test } from "node:test";
 
 import { experimentPage, REALISTIC, runPage } from "../../test/sample.ts";
 import { namedRuns } from "./comparison.ts";
-import { xValues } from "./experiment.ts";
+import { joined, xValues } from "./experiment.ts";
 import { WORDS } from "./help.ts";
 import { kvGrid, kvLegendTitle, KvLives } from "./kv.ts";
 import { layersScene } from "./layers.ts";
 import { memoryScene } from "./memory.ts";
+import { unitOfLine } from "./metrics.ts";
 import { regionColumns } from "./regions.ts";
 import { retentionScene } from "./retention.ts";
-import { survivalScene } from "./survival.ts";
+import { hasOpenEnd, survivalScene } from "./survival.ts";
 import { trustWords } from "./trust.ts";
 
 const run = runPage();
@@ -117,4 +118,27 @@ test("a lower bound of 0 is not drawn", () => {
   const unknown = { ...first, retention_p99_s: null, retention_p99_low_s: 0 };
   const types = retentionScene({ ...run, regions: [unknown, ...others] }).rows.map(({ region_type }) => region_type);
   assert.ok(!types.includes(first.region_type));
+});
+
+test("a line joins values and leads to no bound", () => {
+  const point = (x: number, is_bound: boolean) => ({ x, n: 1, mean: x, low: null, high: null, values: [], is_bound });
+  const points = [point(1, false), point(2, false), point(3, true), point(4, false)];
+  assert.deepEqual(
+    joined(points).map((part) => part.map(({ x }) => x)),
+    [[1, 2]],
+  );
+});
+
+test("only a curve with data left after some time has a ring", () => {
+  const [curve] = run.overview.survival;
+  const ended = (open_bytes: number, at_s: number, share: number) =>
+    hasOpenEnd({ ...curve, open_bytes, at_s: [at_s], surviving: [share] });
+  assert.equal(ended(38_016, 7.5, 0.0009), true);
+  assert.equal(ended(38_016, 0, 0.0009), false, "it ends at 0 s");
+  assert.equal(ended(38_016, 7.5, 0), false, "it ends at 0 %");
+  assert.equal(ended(0, 7.5, 0.0009), false, "nothing was left");
+});
+
+test("the unit of a metric is said once", () => {
+  assert.deepEqual(["s", "bytes", "ns", "pages"].map(unitOfLine), ["", "", "", "pages"]);
 });
