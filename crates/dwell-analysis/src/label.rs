@@ -1,7 +1,7 @@
 //! What tables for people call figures: one label for each, wherever it is shown.
 
 /// Columns of `metrics.csv` with their labels. Values are shown with their units, so labels have none.
-const LABELS: [(&str, &str); 16] = [
+const LABELS: [(&str, &str); 18] = [
     ("distinct_bytes", "size"),
     ("bytes_read", "all read"),
     ("bytes_written", "all written"),
@@ -12,8 +12,10 @@ const LABELS: [(&str, &str); 16] = [
     ("retention_p99_steps", "steps p99"),
     ("retention_p50_s", "p50 in this run"),
     ("retention_p99_s", "p99 in this run"),
-    ("residency_p50_s", "stays p50"),
-    ("residency_p99_s", "stays p99"),
+    ("stays_p50_s", "stays p50"),
+    ("kept_low_share", "kept"),
+    ("residency_p50_s", "stays p50 in this run"),
+    ("residency_p99_s", "stays p99 in this run"),
     ("censored_share", "open"),
     ("never_read_share", "unread"),
     ("write_once_ratio_mean", "once"),

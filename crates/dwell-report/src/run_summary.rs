@@ -11,7 +11,7 @@ use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerDescription;
-use dwell_metadata::{Generation, ObserverEffect, RunMetadata};
+use dwell_metadata::{Generation, ObserverEffect, RunMetadata, Stop};
 use serde::Serialize;
 
 use crate::numbers::seconds;
@@ -39,6 +39,10 @@ pub struct RunSummary {
     pub state: String,
     /// Tokens and speed.
     pub generation: Option<Generation>,
+    /// Why each sequence ended.
+    pub stops: Vec<Stop>,
+    /// Positions that the context has; none if the engine does not say.
+    pub context_length: Option<u32>,
     /// Where the memory went, and what a token takes.
     pub memory: Option<MemoryReport>,
     /// How finely accesses are timed.
@@ -61,7 +65,8 @@ pub struct RunSummary {
     pub validity: Option<Validity>,
     /// Whether what was recorded is whole enough to be used.
     pub quality: Option<Quality>,
-    /// Highest resident memory of the observer, including the building of the tables.
+    /// Highest resident memory of the observer, including the building of the tables after the run. What it took beside the
+    /// run is in `observer_effect`.
     pub observer_peak_rss_bytes: Option<u64>,
     /// Why it failed, if it did.
     pub failure: Option<String>,
@@ -152,10 +157,26 @@ impl RegionsSummary {
         self.definitions == Definitions::Dwell.name()
     }
 
-    /// What would give every region type a class.
-    pub(crate) fn decided_by(&self) -> String {
-        decided_by(&self.thresholds, self.rated_at_tokens_per_s, self.steps)
+    /// What to do to give every region type a class.
+    pub(crate) fn how_to_decide(&self) -> String {
+        match decisive_steps(&self.thresholds, self.rated_at_tokens_per_s) {
+            // The prompt is a step and gives the first token, so there are as many steps as tokens.
+            Some(decisive) if decisive > self.steps && self.decoding.is_some() => {
+                format!("repeat with --max-tokens {decisive} or more")
+            }
+            _ => format!("{} would decide", decided_by(&self.thresholds, self.rated_at_tokens_per_s, self.steps)),
+        }
     }
+}
+
+/// Steps that give every region type a class; none if the trace has no steps.
+fn decisive_steps(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>) -> Option<u64> {
+    // One more, in which what is to last so long is stored.
+    tokens_per_s.map(|tokens_per_s| (decisive_s(thresholds) * tokens_per_s).ceil() as u64 + 1)
+}
+
+fn decisive_s(thresholds: &SuitabilityThresholds) -> f64 {
+    thresholds.high_retention_s.max(thresholds.medium_retention_s)
 }
 
 /// What would give every region type a class that the run was too short for: `201 steps`. Without steps, a time of use.
@@ -206,11 +227,23 @@ pub struct RegionSummary {
     pub needed_p99_s: Option<f64>,
     /// It is at least this.
     pub needed_p99_low_s: Option<f64>,
+    /// How long half of it is needed at that speed; none if the run ended before.
+    pub needed_p50_s: Option<f64>,
+    /// It is at least this.
+    pub needed_p50_low_s: Option<f64>,
+    /// How long half of the data stays at that speed until it is overwritten or evicted; none if the run ended before.
+    pub stays_p50_s: Option<f64>,
+    /// It is at least this.
+    pub stays_p50_low_s: Option<f64>,
+    /// Share of what is stored that stays for the retention of `high_mrm` at that speed, at least.
+    pub kept_low_share: Option<f64>,
+    /// The same, at most.
+    pub kept_high_share: Option<f64>,
     /// The same in steps.
     pub retention_p99_steps: Option<f64>,
     /// It is at least this.
     pub retention_p99_low_steps: Option<f64>,
-    /// How long half of the data stayed until it was overwritten or evicted; none if the run ended before.
+    /// How long half of the data stayed in this run until it was overwritten or evicted; none if the run ended before.
     pub residency_p50_s: Option<f64>,
     /// It is at least this.
     pub residency_p50_low_s: Option<f64>,
@@ -243,6 +276,8 @@ impl RunSummary {
             engine: metadata.engine.clone(),
             server: metadata.server.clone(),
             state: metadata.state.clone(),
+            stops: metadata.stops.clone(),
+            context_length: metadata.model.as_ref().map(|model| model.context_length).filter(|length| *length > 0),
             memory: metadata.memory.clone(),
             generation: metadata.generation,
             time_resolution: metadata.time_resolution,
@@ -297,6 +332,12 @@ impl RegionSummary {
             retention_p99_low_s: row.retention.p99_low_s,
             needed_p99_s: row.suitability.needed_p99_s,
             needed_p99_low_s: row.suitability.needed_p99_low_s,
+            needed_p50_s: row.suitability.needed_p50_s,
+            needed_p50_low_s: row.suitability.needed_p50_low_s,
+            stays_p50_s: row.suitability.stays_p50_s,
+            stays_p50_low_s: row.suitability.stays_p50_low_s,
+            kept_low_share: row.suitability.kept_low_share,
+            kept_high_share: row.suitability.kept_high_share,
             retention_p99_steps: row.retention.p99_steps,
             retention_p99_low_steps: row.retention.p99_low_steps,
             residency_p50_s: row.retention.residency_p50_s,

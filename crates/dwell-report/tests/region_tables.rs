@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use dwell_analysis::{Analyser, Options};
+use std::path::Path;
+
+use dwell_analysis::{Analyser, Definitions, Options};
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::{OpType, RegionType};
-use dwell_metadata::Generation;
-use dwell_report::RegionsSummary;
-use dwell_report::text::region_tables;
+use dwell_metadata::{Generation, RunMetadata};
+use dwell_report::text::{region_tables, summary_text};
+use dwell_report::{RegionsSummary, RunSummary};
+use serde_json::json;
 
 const S: u64 = 1_000_000_000;
 
@@ -39,6 +42,41 @@ fn tables(steps: u64, generation: Option<&Generation>, width_chars: usize) -> St
     region_tables(&RegionsSummary::new(&analyser.finish(), generation), width_chars)
 }
 
+/// The lines of the summary of a run without a trace.
+fn summary(metadata: serde_json::Value) -> String {
+    let metadata: RunMetadata = serde_json::from_value(metadata).unwrap();
+    let metrics = Analyser::new(Options::default()).finish();
+    summary_text(&RunSummary::new(Path::new("run"), &metadata, &metrics, Vec::new()), 80)
+}
+
+#[test]
+fn the_memory_of_the_observer_is_that_which_its_share_is_computed_from() {
+    let text = summary(json!({
+        "run_id": "run", "model_id": "tiny", "state": "complete",
+        "observer_effect": {
+            "worker": {"rss_peak_bytes": 100 << 20}, "observer": {"rss_peak_bytes": 18 << 20},
+            "observer_peak_rss_bytes": 52 << 20, "observer_memory_share": 0.18,
+        },
+        "validity": {
+            "class": "contaminated",
+            "reasons": [{"what": "observer_memory_share", "found": 0.18, "limit": 0.15, "lowers_to": "contaminated"}],
+        },
+    }));
+    assert!(text.contains("18.0 MiB of memory while recording") && !text.contains("52.0 MiB"), "{text}");
+    assert!(text.contains("observer memory share 0.18 ≥ 0.15"), "{text}");
+}
+
+#[test]
+fn a_run_that_ended_because_its_context_was_full_says_so() {
+    let run = |reason: &str| {
+        summary(json!({"run_id": "run", "model_id": "tiny", "state": "complete", "model": {"context_length": 256},
+            "stops": [{"sequence": 0, "reason": reason}]}))
+    };
+    let line = "stopped   the context of 256 positions was full; --context-length sets a longer one\n";
+    assert!(run("context_full").contains(line), "{}", run("context_full"));
+    assert!(!run("max_tokens").contains("stopped"));
+}
+
 /// Ten steps after the prompt, one token a second.
 fn generation() -> Generation {
     Generation { decode_ns: 10 * S, decode_tokens_per_s: Some(1.0), ..Generation::default() }
@@ -52,19 +90,20 @@ region          size  read/token  written/token        read     written
 activation  1.00 KiB    1.00 KiB       1.00 KiB  1.00 KiB/s  1.00 KiB/s
 weight      1.00 KiB    1.00 KiB            0 B  1.00 KiB/s       0 B/s
 
-region      needed p99  steps p99  stays p50   open  unread   once  suitability
-activation           –          –     1.00 s  9.1 %     0 %  0.000      low_mrm
-weight        > 550 ms       > 11   > 11.2 s  100 %     0 %  1.000    not_rated
+region      needed p99  steps p99  stays p50   open     kept  suitability
+activation           –          –    50.0 ms  9.1 %      0 %      low_mrm
+weight        > 550 ms       > 11   > 550 ms  100 %  0–100 %    not_rated
 observed over 11.2 s, 11 steps, definitions of dwell; each access counts its
 bytes once
-needed: store to last load before the next store, at 20.0 tokens/s
-(--at-tokens-per-sec); stays: store to overwriting or eviction, in this run;
-open: lives that had not ended; unread: never loaded; once: stored once; >: at
-least, as far as the run shows
-suitability for managed-retention memory (MRM): high if 80 % of what is stored
-stays 10.0 s and p99 is needed 10.0 s, medium if 50 % stays 1.00 s and p50 is
-needed 1.00 s
-not rated, because the run ended first: weight; 201 steps would decide
+times at 20.0 tokens/s (--at-tokens-per-sec): needed: store to last load before
+the next store; stays: store to overwriting or eviction; kept: share of what is
+stored that stays 10.0 s; open: lives that had not ended; >: at least, as far as
+the run shows
+suitability for managed-retention memory (MRM): high if kept ≥ 80 % and needed
+p99 ≥ 10.0 s, medium if stays p50 ≥ 1.00 s and needed p50 ≥ 1.00 s
+–: more than 1 % of the lives were open, so p99 has no bound: activation
+not rated, because the run ended first: weight; repeat with --max-tokens 201 or
+more
 ";
     assert_eq!(text, expected);
 }
@@ -72,7 +111,32 @@ not rated, because the run ended first: weight; 201 steps would decide
 #[test]
 fn a_run_that_is_long_enough_is_rated() {
     let text = tables(201, Some(&generation()), 80);
-    assert!(text.contains("> 201") && text.contains("high_mrm") && !text.contains("would decide"), "{text}");
+    assert!(text.contains("> 201") && text.contains("high_mrm") && !text.contains("repeat with"), "{text}");
+    // The number that decides is beside the class, on the clock of the rule.
+    let of = |region: &str| text.lines().rfind(|line| line.starts_with(region)).unwrap().split_whitespace().collect();
+    let (weight, activation): (Vec<&str>, Vec<&str>) = (of("weight"), of("activation"));
+    assert_eq!(
+        weight,
+        ["weight", ">", "10.1", "s", ">", "201", ">", "10.1", "s", "100", "%", "0", "%", "100", "%", "high_mrm"]
+    );
+    assert_eq!(activation[..9], ["activation", "<", "50.0", "ms", "<", "1", "50.0", "ms", "0.5"]);
+    assert!(text.contains("unread: never loaded") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn a_run_that_nobody_can_repeat_is_told_what_would_decide() {
+    assert!(tables(11, None, 80).contains("weight; 201 steps would decide"));
+}
+
+#[test]
+fn the_definitions_of_mrm_trace_have_headings_and_a_legend_of_their_own() {
+    let mut builder = TraceBuilder::new("run");
+    rows(11).iter().for_each(|row| builder.push(row));
+    let mut analyser = Analyser::new(Options { definitions: Definitions::MrmTrace, ..Options::default() });
+    analyser.push_trace(&builder.finish_batch()).unwrap();
+    let text = region_tables(&RegionsSummary::new(&analyser.finish(), None), 80);
+    assert!(text.contains("\nregion      retention p50  retention p99   once  suitability\n"), "{text}");
+    assert!(text.contains("retention: first store to last load of a region") && !text.contains("needed"), "{text}");
 }
 
 #[test]

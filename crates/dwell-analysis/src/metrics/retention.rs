@@ -222,6 +222,13 @@ impl LifeTally {
         needed.quantile(share).map(|quantile| quantile.divided_by(NS_PER_S))
     }
 
+    /// How long data stays before it is overwritten, at the pace that suitability is rated at; as recorded if the trace has
+    /// no steps.
+    pub(crate) fn resident_at_pace_s(&self, share: f64, has_steps: bool) -> Option<Quantile> {
+        let resident = if has_steps { &self.resident_at_pace_ns } else { &self.resident_ns };
+        resident.quantile(share).map(|quantile| quantile.divided_by(NS_PER_S))
+    }
+
     /// Share of what was stored that stays so long before it is overwritten, at the pace that suitability is rated at; as
     /// recorded if the trace has no steps.
     pub(crate) fn kept_at_pace(&self, duration_s: f64, has_steps: bool) -> Option<LastingShare> {

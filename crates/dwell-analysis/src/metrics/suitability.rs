@@ -113,6 +113,10 @@ pub struct Suitability {
     pub kept_low_share: Option<f64>,
     /// The same, at most.
     pub kept_high_share: Option<f64>,
+    /// How long half of the data stays at that speed before it is overwritten; likewise.
+    pub stays_p50_s: Option<f64>,
+    /// It is at least this.
+    pub stays_p50_low_s: Option<f64>,
 }
 
 impl TypeFigures for Suitability {
@@ -130,6 +134,7 @@ impl TypeFigures for Suitability {
         let lives = &of_type.totals.tallied.lives;
         let kept =
             lives.kept_at_pace(of_type.thresholds.high_retention_s, observation.has_steps()).filter(|_| is_exact);
+        let stays = lives.resident_at_pace_s(0.5, observation.has_steps()).filter(|_| is_exact);
         Self {
             class: found.unwrap_or_default(),
             not_rated_because: found.err(),
@@ -142,6 +147,8 @@ impl TypeFigures for Suitability {
             needed_p99_low_s: p99.map(|quantile| quantile.low),
             kept_low_share: kept.map(|share| share.low),
             kept_high_share: kept.map(|share| share.high),
+            stays_p50_s: stays.and_then(|quantile| quantile.value),
+            stays_p50_low_s: stays.map(|quantile| quantile.low),
         }
     }
 }
@@ -245,6 +252,10 @@ pub(crate) static TABLE: MetricTable = MetricTable {
             "share of what was stored that stays for the retention of `high_mrm` before it is overwritten, at that speed, at least; empty for samples"),
         column(68, "kept_high_share", Unit::Ratio, Merging::WithinParts, Getter::Number(|row| row.suitability.kept_high_share),
             "the same, at most"),
+        column(69, "stays_p50_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.stays_p50_s),
+            "time for which half of the bytes stay before they are overwritten, at that speed; empty if the run ended before, and for samples"),
+        column(70, "stays_p50_low_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.stays_p50_low_s),
+            "lower bound of `stays_p50_s`, at 95 %"),
     ],
     by_region: &[],
 };

@@ -13,9 +13,12 @@ pub(crate) struct ExportArgs {
     /// Dataset for Hugging Face or Zenodo, or one run as a trace for the Perfetto UI.
     #[arg(long, value_parser = format())]
     pub(crate) format: ExportFormat,
-    /// Folder to create, or file for perfetto; must not exist yet.
+    /// Folder to create, or file for perfetto.
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
+    /// Replace an existing file of perfetto; folders are never replaced.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Licence of the data as an SPDX expression, such as CC-BY-4.0. Default: that of the experiments.
     #[arg(long, visible_alias = "license", value_name = "SPDX")]
     pub(crate) licence: Option<String>,

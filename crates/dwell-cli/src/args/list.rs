@@ -16,7 +16,7 @@ pub(crate) struct LsArgs {
 
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// Run directory.
+    /// Run directory, or the id of a run in `results`.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// Print the summary as JSON.

@@ -39,6 +39,14 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
+/// A share that is known up to bounds: `80.2 %`, or `0–100 %`.
+pub(super) fn percent_between((low, high): (f64, f64)) -> String {
+    match (percent(low), percent(high)) {
+        (low, high) if low == high => high,
+        (low, high) => format!("{}–{high}", low.trim_end_matches(" %")),
+    }
+}
+
 /// Lines of cells as aligned columns; the first column is text and stands left, the others stand right.
 pub fn table(lines: &[Vec<String>]) -> String {
     let lines = &in_lines(lines);

@@ -2,6 +2,7 @@
 
 use dwell_analysis::memory::{MemoryReport, SplitPart, VerdictKind};
 use dwell_analysis::validity::ValidityClass;
+use dwell_events::engine::StopReason;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
@@ -19,6 +20,9 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     }
     if let Some(generation) = &run.generation {
         line("speed", speed_line(generation));
+    }
+    if run.stops.iter().any(|stop| stop.reason == StopReason::ContextFull) {
+        line("stopped", context_full_line(run));
     }
     if let Some(memory) = &run.memory {
         memory_lines(memory).into_iter().for_each(|(name, value)| line(name, value));
@@ -46,6 +50,13 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
         text.push_str(&format!("{}\n", report.display()));
     }
     text
+}
+
+/// The run is shorter than was asked for.
+fn context_full_line(run: &RunSummary) -> String {
+    let length =
+        run.context_length.map_or_else(String::new, |length| format!(" of {} positions", count(length.into())));
+    format!("the context{length} was full; --context-length sets a longer one")
 }
 
 /// What ran the model, and how it was reached.
@@ -132,9 +143,10 @@ fn observer_line(run: &RunSummary) -> String {
     let slowdown = effect.slowdown.as_ref().and_then(|slowdown| slowdown.decode_speed_share);
     let speed = slowdown.map_or_else(String::new, |share| format!("; {:.1} % of the speed without", share * 100.0));
     format!(
-        "{} of the worker's CPU time, {} of memory at most; the worker waited {} for it{speed}",
+        "{} of the worker's CPU time, {} of memory while recording; the worker waited {} for it{speed}",
         or_dash(effect.observer_cpu_share, |share| format!("{:.2} %", share * 100.0)),
-        or_dash(run.observer_peak_rss_bytes, bytes),
+        // What the share in the validity is computed from. Tables are built when the worker is gone.
+        or_dash(effect.observer.rss_peak_bytes, bytes),
         seconds(effect.worker_blocked_ns as f64 / 1e9),
     )
 }
