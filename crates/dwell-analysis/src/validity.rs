@@ -103,6 +103,10 @@ const THROTTLE_EVENTS: Limits = Limits { clean: 0.0, marginal: 2.0, is_inclusive
 const BASELINE_CPU_PCT: Limits = Limits { clean: 15.0, marginal: 30.0, is_inclusive: false };
 const PACKAGE_TEMP_PEAK_C: Limits = Limits { clean: 85.0, marginal: 90.0, is_inclusive: true };
 
+/// Share of the machine's available memory from which on the observer's memory can disturb a run. An observer of 20 MB is
+/// half as large as the process of a tiny model, and takes nothing that the process could have used.
+pub const RELEVANT_MACHINE_SHARE: f64 = 0.01;
+
 impl Limits {
     fn holds(&self, limit: f64, found: f64) -> bool {
         found < limit || (self.is_inclusive && found == limit)
@@ -128,6 +132,9 @@ pub struct ValidityInput {
     pub observer_cpu_pct: Option<f64>,
     /// Highest resident memory of the observer by that of the observed process.
     pub observer_memory_share: Option<f64>,
+    /// The same by the memory that the machine had available before the run. Below [`RELEVANT_MACHINE_SHARE`], the share
+    /// above does not count; none if it is not known.
+    pub observer_machine_memory_share: Option<f64>,
     /// How often the processor slowed itself down for heat during the run.
     pub throttle_events: Option<u64>,
     /// Load of the whole machine before the run, mean; 100 is all cores.
@@ -136,6 +143,13 @@ pub struct ValidityInput {
     pub package_temp_peak_c: Option<f64>,
     /// Whether the observer wrote much; only judged by [`classify_as_mrm_trace`].
     pub io_contention: Option<bool>,
+}
+
+impl ValidityInput {
+    /// Whether the observer is known to take so little of the machine's memory that the observed process lacked none.
+    fn is_observer_small(&self) -> bool {
+        self.observer_machine_memory_share.is_some_and(|share| (0.0..RELEVANT_MACHINE_SHARE).contains(&share))
+    }
 }
 
 /// Why a run is not clean.
@@ -186,12 +200,14 @@ pub struct Validity {
 impl Validity {
     /// Judges a run. With `ignore_throttle` the throttle events do not count, and `ignored` says so.
     ///
-    /// Each figure is judged alone. One that contaminates decides; else one that is not known; else the worst. A
+    /// Each figure is judged alone; the observer's memory only if it is a relevant part of the machine's. One that contaminates decides; else one that is not known; else the worst. A
     /// temperature that is not known is no reason: heat matters by its effect, which the throttle events count.
     pub fn of(input: &ValidityInput, ignore_throttle: bool) -> Self {
         let mut reasons = Vec::new();
         for (what, figure) in figures(input) {
-            if what == Criterion::ThrottleEvents && ignore_throttle {
+            if (what == Criterion::ThrottleEvents && ignore_throttle)
+                || (what == Criterion::ObserverMemoryShare && input.is_observer_small())
+            {
                 continue;
             }
             let found = figure.filter(|figure| figure.is_finite() && *figure >= 0.0);

@@ -5,7 +5,9 @@
 mod support;
 
 use dwell_analysis::quality::{CheckName, Quality, QualityInput, QualityStatus};
-use dwell_analysis::validity::{Criterion, Validity, ValidityClass, ValidityInput, classify_as_mrm_trace};
+use dwell_analysis::validity::{
+    Criterion, RELEVANT_MACHINE_SHARE, Validity, ValidityClass, ValidityInput, classify_as_mrm_trace,
+};
 use dwell_analysis::{HistogramRow, Metric, Options, metric_columns};
 use support::{BLOCK, S, analyse, dwell, load, mrm_trace, store};
 
@@ -24,6 +26,7 @@ fn grid() -> impl Iterator<Item = ValidityInput> {
                     around([85.0, 90.0]).into_iter().map(move |package_temp_peak_c| ValidityInput {
                         observer_cpu_pct,
                         observer_memory_share,
+                        observer_machine_memory_share: None,
                         throttle_events,
                         baseline_cpu_pct,
                         package_temp_peak_c,
@@ -87,6 +90,7 @@ fn validity_is_as_stated_on_both_sides_of_every_edge() {
 const QUIET: ValidityInput = ValidityInput {
     observer_cpu_pct: Some(1.0),
     observer_memory_share: Some(0.01),
+    observer_machine_memory_share: None,
     throttle_events: Some(0),
     baseline_cpu_pct: Some(2.0),
     package_temp_peak_c: None,
@@ -116,6 +120,22 @@ fn every_reason_is_listed_and_reads_well() {
     assert_eq!(json["reasons"][2]["what"], "baseline_cpu_pct");
     assert_eq!(json["reasons"][0]["lowers_to"], "contaminated");
     assert_eq!(serde_json::from_value::<Validity>(json).unwrap(), validity);
+}
+
+#[test]
+fn the_observers_memory_disturbs_only_where_it_is_a_relevant_part_of_the_machines() {
+    let class = |machine_share| {
+        let input =
+            ValidityInput { observer_memory_share: Some(0.62), observer_machine_memory_share: machine_share, ..QUIET };
+        // mrm-trace knows the share of the process only.
+        assert_eq!(classify_as_mrm_trace(&input), ValidityClass::Contaminated);
+        Validity::of(&input, false).class
+    };
+    let limit = RELEVANT_MACHINE_SHARE;
+    assert_eq!([0.0, 0.002, limit.next_down()].map(|share| class(Some(share))), [ValidityClass::Clean; 3]);
+    // What is not known does not excuse.
+    let counted = [Some(limit), Some(0.5), Some(f64::NAN), Some(-1.0), None];
+    assert_eq!(counted.map(class), [ValidityClass::Contaminated; 5]);
 }
 
 #[test]
@@ -218,7 +238,7 @@ fn all_metrics_together_are_the_whole_table() {
     let header = |metrics: &[Metric]| report.metrics_csv_of(metrics).lines().next().unwrap().to_owned();
     let expected = "region_type,n_regions,suitability,definitions,basis,window_s,is_window_limited,not_estimable_reason,\
                     not_rated_reason,suitability_tokens_per_s,steps,time_resolution_s,needed_p50_s,needed_p50_low_s,\
-                    needed_p99_s,needed_p99_low_s,kept_low_share,kept_high_share";
+                    needed_p99_s,needed_p99_low_s,kept_low_share,kept_high_share,stays_p50_s,stays_p50_low_s";
     assert_eq!(header(&[Metric::Suitability]), expected);
     for metric in Metric::ALL {
         assert_eq!(Metric::from_name(metric.name()), Some(metric));

@@ -11,17 +11,31 @@ use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
 use crate::metadata::is_traced;
 
 /// What disturbed the run.
-pub(crate) fn validity(effect: &ObserverEffect, telemetry: &Telemetry, ignores_throttle: bool) -> Validity {
+pub(crate) fn validity(
+    effect: &ObserverEffect,
+    telemetry: &Telemetry,
+    host: &HostFacts,
+    ignores_throttle: bool,
+) -> Validity {
     let sensors = telemetry.sensors.as_ref();
     let input = ValidityInput {
         observer_cpu_pct: effect.observer.cpu_mean_pct,
         observer_memory_share: effect.observer_memory_share,
+        observer_machine_memory_share: machine_memory_share(effect, telemetry, host),
         throttle_events: sensors.and_then(|sensors| sensors.throttle_events.available().copied()),
         baseline_cpu_pct: telemetry.baseline.as_ref().and_then(|baseline| baseline.cpu_mean_pct.available().copied()),
         package_temp_peak_c: sensors.and_then(|sensors| sensors.temperature.available()).map(|found| found.peak_c),
         io_contention: None,
     };
     Validity::of(&input, ignores_throttle)
+}
+
+/// Memory of the observer by what the machine had available before the run; by all it has if nobody looked at that.
+fn machine_memory_share(effect: &ObserverEffect, telemetry: &Telemetry, host: &HostFacts) -> Option<f64> {
+    let baseline = telemetry.baseline.as_ref();
+    let available = baseline.and_then(|baseline| baseline.memory_available_bytes.available().copied());
+    let memory_bytes = available.or(host.memory_bytes).filter(|bytes| *bytes > 0)?;
+    Some(effect.observer.rss_peak_bytes? as f64 / memory_bytes as f64)
 }
 
 /// Whether what was recorded is whole enough to be used: the accesses; without accesses, the samples of the processes;

@@ -54,7 +54,7 @@ pub(crate) fn run_metadata(
         tables: table_origins(table_rows, trace_basis(record, labelled), built.collected_tables),
         time_resolution: time_resolution(record, labelled),
         collectors: collector_use(&collectors_used(record, labelled), fallbacks(record, labelled)),
-        validity: Some(validity(&effect, &telemetry, request.build.ignores_throttle)),
+        validity: Some(validity(&effect, &telemetry, &record.host, request.build.ignores_throttle)),
         quality: Some(quality(record, labelled, (samples, built.collected_tables), metrics)),
         telemetry,
         observer_effect: Some(effect),

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::process::{Child, Stdio};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::common::text_of;
@@ -25,10 +27,10 @@ fn the_tiny_experiment_ends_with_exactly_the_planned_runs() {
     assert_eq!(rows.iter().filter(|row| row.kind == "warmup").count(), 8);
     assert_eq!(rows.iter().filter(|row| row.kind == "repetition").count(), 16);
     assert!(rows.iter().all(|row| row.experiment == text(&summary["id"]) && row.state == "complete"));
-    // A model of a few hundred KiB is smaller than its observer; the runs are kept and do not count.
-    assert!(rows.iter().all(|row| row.run_validity == "contaminated"), "{:?}", rows[0]);
+    // A model of a few hundred KiB is smaller than its observer, which takes nothing from it on a machine of gigabytes.
+    assert!(rows.iter().all(|row| row.observer_memory_share.is_some_and(|share| share > 0.15)), "{:?}", rows[0]);
     let exclusions = text(&summary["exclusions"]);
-    assert!(exclusions.contains("16 contaminated") && exclusions.contains("8 warm-up"), "{exclusions}");
+    assert!(!exclusions.contains("observer memory share") && exclusions.contains("8 warm-up"), "{exclusions}");
     the_configurations_are_compared(&lab, &text(&summary["id"]));
 }
 
@@ -48,18 +50,24 @@ fn the_configurations_are_compared(lab: &Lab, id: &str) {
     assert_eq!(runs.count(), 16);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let contaminated: Vec<&str> = said.lines().filter(|line| line.contains("contaminated")).collect();
-    assert_eq!(contaminated.len(), 1, "{said}");
-    assert!(contaminated[0].contains("16 runs are in, though they are contaminated ("), "{said}");
+    // On a busy machine.
+    assert!(contaminated.len() <= 1, "one line for all of them: {said}");
     let by_id = lab.output(&["compare", "--experiment", id, "--json"]);
     assert_eq!(by_id.stdout, output.stdout, "{}", text_of(&by_id));
     let refused = lab.output(&["compare", "--experiment", "results"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text_of(&refused).contains("found no experiment.json"), "{}", text_of(&refused));
+    assert!(text_of(&refused).contains("found none of this name"), "{}", text_of(&refused));
+    let hint = text_of(&refused).lines().find(|line| line.starts_with("hint: known in results: ")).unwrap().to_owned();
+    assert!(hint.contains(&format!("tiny ({id})")) && hint.contains("small ("), "{hint}");
+    let reported = lab.output(&["report", &folder, "-o", "experiment.html"]);
+    // The folder of an experiment is understood, and refused only if the machine was so busy that no run counts.
+    assert!(reported.status.success() || text_of(&reported).contains("none that counts"), "{}", text_of(&reported));
 }
 
 #[test]
 fn an_experiment_without_a_run_that_counts_warns_once_says_why_and_ends_with_1() {
     let lab = Lab::new();
+    let _busy = BusyMachine::new();
     lab.write("small.yaml", &crate::lab::SMALLEST.replace("[2]", "[2], repetitions: 3"));
     let output = lab.output(&["run", "--config", "small.yaml"]);
     let said = text_of(&output);
@@ -68,6 +76,7 @@ fn an_experiment_without_a_run_that_counts_warns_once_says_why_and_ends_with_1()
     assert_eq!(before.lines().filter(|line| line.starts_with('[')).count(), 1, "after the first run: {said}");
     assert!(!after.contains("warning: this run does not count"), "once for a reason: {said}");
     assert!(said.contains("error: no run of the experiment counts") && said.contains("3 contaminated ("), "{said}");
+    assert_eq!(said.matches("3 runs excluded").count(), 1, "said once: {said}");
     let hint = said.lines().find_map(|line| line.strip_prefix("hint: include excluded runs: dwell ")).unwrap();
     let arguments: Vec<&str> = hint.split(' ').collect();
     let taken_in = lab.output(&arguments);
@@ -88,8 +97,8 @@ fn killed_at_random_moments_and_resumed_it_ends_with_exactly_the_planned_runs() 
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         thread::sleep(Duration::from_millis(200 + (random >> 33) % (1500 + 100 * kills)));
         if let Some(status) = child.try_wait().unwrap() {
-            // None of its runs counts, which is told by the exit code.
-            assert_eq!(status.code(), Some(1));
+            // 1 if the machine was so busy that no run counts.
+            assert!(matches!(status.code(), Some(0 | 1)), "{status}");
             break;
         }
         child.kill().unwrap();
@@ -104,6 +113,29 @@ fn killed_at_random_moments_and_resumed_it_ends_with_exactly_the_planned_runs() 
     let whole = begun.filter(|entry| entry.path().join("finished.json").is_file()).count();
     // A kill before its record was written leaves an empty folder that is not an experiment.
     assert_eq!(whole, 1, "{experiments} folders");
+}
+
+/// Keeps every core busy while it lives: a run that begins meanwhile is contaminated.
+struct BusyMachine {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl BusyMachine {
+    fn new() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let cores = thread::available_parallelism().unwrap().get();
+        let spin = |is_over: Arc<AtomicBool>| move || while !is_over.load(Ordering::Relaxed) {};
+        let threads = (0..cores).map(|_| thread::spawn(spin(is_over.clone()))).collect();
+        Self { is_over, threads }
+    }
+}
+
+impl Drop for BusyMachine {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    }
 }
 
 fn begin(lab: &Lab) -> Child {
