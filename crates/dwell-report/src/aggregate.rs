@@ -33,6 +33,8 @@ pub struct Aggregate {
     pub experiments: BTreeSet<String>,
     /// Runs that count.
     pub runs: usize,
+    /// How many of them belong to these experiments.
+    pub experiment_runs: usize,
     /// How many of them are of each class of validity.
     pub validity: BTreeMap<&'static str, usize>,
     /// Runs that do not count.
@@ -127,6 +129,7 @@ impl Aggregate {
     fn note(&mut self, run: &RunResults) {
         self.runs += 1;
         *self.validity.entry(run.metadata.validity_class().name()).or_default() += 1;
+        self.experiment_runs += usize::from(run.metadata.experiment.is_some());
         self.experiments.extend(run.metadata.experiment.as_ref().map(|experiment| experiment.about.name.clone()));
         self.definitions.extend(run.definitions().map(str::to_owned));
         self.basis.extend(run.bases().into_iter().map(str::to_owned));
@@ -233,7 +236,7 @@ pub(crate) fn bounded_by(bound: &str) -> Option<&'static str> {
 }
 
 /// Columns of quantiles, with those of their lower bounds.
-const BOUNDS: [(&str, &str); 8] = [
+const BOUNDS: [(&str, &str); 9] = [
     ("retention_p50_s", "retention_p50_low_s"),
     ("retention_p99_s", "retention_p99_low_s"),
     ("retention_p50_steps", "retention_p50_low_steps"),
@@ -242,6 +245,7 @@ const BOUNDS: [(&str, &str); 8] = [
     ("residency_p99_s", "residency_p99_low_s"),
     ("needed_p50_s", "needed_p50_low_s"),
     ("needed_p99_s", "needed_p99_low_s"),
+    ("stays_p50_s", "stays_p50_low_s"),
 ];
 
 /// A figure of a run as a whole.

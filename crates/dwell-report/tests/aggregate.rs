@@ -186,6 +186,53 @@ fn the_figures_of_repetitions_have_the_labels_of_those_of_one_run() {
 }
 
 #[test]
+fn what_is_below_one_step_or_the_resolution_stays_so_over_repetitions() {
+    let with = |run_id: &str, needed_s: f64, steps: f64| {
+        let mut found = run(run_id, 256, 1.0, "repetition");
+        let number = |column, value| (column, Figure::Number(value));
+        found.set_metrics(vec![(
+            "activation".into(),
+            vec![
+                number("needed_p99_s", needed_s),
+                number("retention_p99_steps", steps),
+                number("retention_p50_s", 0.0),
+                number("stays_p50_s", 0.0),
+                number("kept_low_share", 0.0),
+                number("kept_high_share", 0.25),
+                number("suitability_tokens_per_s", 20.0),
+                number("time_resolution_s", 31e-6),
+            ],
+        )]);
+        found
+    };
+    let text = |runs: &[RunResults]| aggregate_text(&aggregate(runs, &AggregateOptions::default()).unwrap(), &[]);
+    let below = text(&[with("a", 0.0, 0.0), with("b", 0.0, 0.0), with("c", 0.0, 0.0)]);
+    let row = |text: &str, label: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{label} "))).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{label}: {text}"))[label.len()..].trim().to_owned()
+    };
+    assert_eq!(row(&below, "needed p99"), "< 50.0 ms");
+    assert_eq!(row(&below, "steps p99"), "< 1");
+    assert_eq!(row(&below, "stays p50"), "< 50.0 ms");
+    assert_eq!(row(&below, "p50 in this run"), "< 31.0 µs");
+    assert_eq!(row(&below, "kept"), "0–25.0 %");
+    assert!(!below.contains("0 s ± 0 s") && !below.contains("0.00 ± 0.00"), "{below}");
+    let partly = text(&[with("a", 0.0, 0.0), with("b", 0.1, 2.0), with("c", 0.0, 0.0)]);
+    assert_eq!((row(&partly, "needed p99").as_str(), row(&partly, "steps p99").as_str()), ("≤ 100 ms", "≤ 2"));
+}
+
+#[test]
+fn an_experiment_that_only_some_runs_belong_to_is_said_to_have_these() {
+    let other = run_of(json!({"model_id": "tiny", "state": "complete"}), 1.0);
+    let heading = |runs: &[RunResults]| {
+        let text = aggregate_text(&aggregate(runs, &AggregateOptions::default()).unwrap(), &[]);
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(heading(&[run("a", 256, 1.0, "repetition")]), "experiment study");
+    assert_eq!(heading(&[run("a", 256, 1.0, "repetition"), other]), "experiment study (1 of 2 runs)");
+}
+
+#[test]
 fn a_single_metric_is_drawn_by_its_name_and_bounds_are_said_to_be_bounds() {
     let mut bounded = run("a", 256, 4.0, "repetition");
     let low = ("needed_p99_low_s", Figure::Number(4.0));
