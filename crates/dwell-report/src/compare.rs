@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::ReportError;
 use crate::aggregate::unknown_experiment;
 use crate::compare_context::{ContextLine, context_lines, context_lines_on_one_basis};
-use crate::compare_figures::{FIGURES, common_kind};
+use crate::compare_figures::{FIGURES, common_kind, is_split_in_another_kind};
 use crate::compare_work::work_notes;
 use crate::exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text, taken_in_texts};
 use crate::group::{GroupKey, telling_keys};
@@ -76,6 +76,9 @@ pub struct CompareGroup {
     pub key: CompareKey,
     /// The runs.
     pub run_ids: Vec<String>,
+    /// Those of them that were named themselves.
+    #[serde(skip)]
+    pub named_run_ids: Vec<String>,
     /// Their directories.
     pub paths: Vec<PathBuf>,
     /// Figures by the names in [`FIGURES`]; one that no run has is left out.
@@ -161,6 +164,7 @@ impl CompareGroup {
         Self {
             key,
             run_ids: runs.iter().map(|run| run.metadata.run_id.clone()).collect(),
+            named_run_ids: Vec::new(),
             paths: runs.iter().map(|run| run.path.clone()).collect(),
             figures: FIGURES
                 .iter()
@@ -181,11 +185,17 @@ impl CompareGroup {
 impl Comparison {
     /// What sets a group apart beside engine, model, type of the cache, context length and start; often nothing.
     pub fn setup_of(&self, group: &CompareGroup) -> String {
+        // What sets some groups apart is said of all of them: a reader would take a missing value for a common one.
+        let places: BTreeSet<usize> = self.groups.iter().flat_map(|group| self.places_that_tell(group)).collect();
+        group.key.setup.words(&places.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Keys that set a group apart from those that are equal otherwise.
+    fn places_that_tell(&self, group: &CompareGroup) -> Vec<usize> {
         let same_but_setup = self.groups.iter().filter(|other| other.is_told_apart_by_setup(group));
         let keys: Vec<&GroupKey> = same_but_setup.map(|group| &group.key.setup).collect();
         let places = telling_keys(keys.iter().copied());
-        let places: Vec<usize> = places.into_iter().filter(|place| !SHOWN_KEYS.contains(place)).collect();
-        group.key.setup.words(&places)
+        places.into_iter().filter(|place| !SHOWN_KEYS.contains(place)).collect()
     }
 
     /// A group in a few words: `llama_server · f16 · context 4096`, with the model if there are several.
@@ -251,7 +261,28 @@ pub fn compare_chosen(sources: &[CompareSource], options: &CompareOptions) -> Re
     warnings.extend(general_warnings(&groups));
     let (context_lines, drawn_context_lines) = (context_lines(&groups), context_lines_on_one_basis(&groups));
     let kind = common_kind(groups.values().flatten().copied());
-    let groups: Vec<CompareGroup> = groups.into_iter().map(|(key, runs)| CompareGroup::of(key, &runs, kind)).collect();
+    let unsplit: Vec<&str> = groups
+        .values()
+        .flatten()
+        .filter(|run| is_split_in_another_kind(run, kind))
+        .map(|run| run.metadata.run_id.as_str())
+        .collect();
+    if !unsplit.is_empty() {
+        warnings.push(format!(
+            "not every run has {other}, so memory is in {common}; the samples of these do not tell the parts in it: {}",
+            unsplit.join(", "),
+            other = MemoryKind::Pss.name().to_uppercase(),
+            common = kind.name().to_uppercase(),
+        ));
+    }
+    let named: BTreeSet<&PathBuf> =
+        sources.iter().filter(|source| source.is_named).map(|source| &source.facts.path).collect();
+    let group = |(key, runs): (CompareKey, Vec<&RunResults>)| {
+        let named_runs = runs.iter().filter(|run| named.contains(&run.path));
+        let named_run_ids = named_runs.map(|run| run.metadata.run_id.clone()).collect();
+        CompareGroup { named_run_ids, ..CompareGroup::of(key, &runs, kind) }
+    };
+    let groups: Vec<CompareGroup> = groups.into_iter().map(group).collect();
     let mut comparison =
         Comparison { groups, context_lines, drawn_context_lines, warnings, notes: Vec::new(), excluded };
     comparison.notes = work_notes(&comparison.groups, &|group| comparison.label_of(group));

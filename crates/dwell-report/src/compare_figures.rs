@@ -20,6 +20,12 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Whether it depends on the kind of memory that totals are of.
+    pub(crate) fn is_of_kind(&self) -> bool {
+        ["peak_bytes", "steady_bytes", "steady_weights_bytes", "steady_not_resident_bytes", "steady_unaccounted_bytes"]
+            .contains(&self.name)
+    }
+
     /// A value of it as text.
     pub(crate) fn text(&self, value: f64) -> String {
         match self.name {
@@ -32,14 +38,13 @@ impl Figure {
 
     /// The figure of a run, with totals of this kind of memory.
     pub(crate) fn value(&self, run: &RunResults, kind: MemoryKind) -> Option<f64> {
-        let is_same_kind = || memory(run)?.steady.as_ref().map(|split| split.total_kind == kind);
         match self.name {
             "peak_bytes" => Some(memory(run)?.peak_total(kind)? as f64),
             "steady_bytes" => Some(memory(run)?.steady_total(kind)? as f64),
             // What is left of another total is another rest, and of shared pages another share is resident.
-            "steady_unaccounted_bytes" | "steady_not_resident_bytes" | "steady_weights_bytes" => {
-                (self.of)(run).filter(|_| is_same_kind() == Some(true))
-            }
+            "steady_unaccounted_bytes" => part_of(run, MemoryPart::Unaccounted, kind),
+            "steady_not_resident_bytes" => part_of(run, MemoryPart::NotResident, kind),
+            "steady_weights_bytes" => weights_of(run, kind),
             _ => (self.of)(run),
         }
     }
@@ -256,6 +261,25 @@ fn seconds(ns: f64) -> Option<f64> {
 
 fn part(run: &RunResults, part: MemoryPart) -> Option<f64> {
     memory(run)?.steady_part(part).map(|bytes| bytes as f64)
+}
+
+/// The part of a total in this kind of memory.
+fn part_of(run: &RunResults, part: MemoryPart, kind: MemoryKind) -> Option<f64> {
+    memory(run)?.steady_part_of(part, kind).map(|bytes| bytes as f64)
+}
+
+/// The same of mapped and copied weights; none if a part that there is cannot be told in this kind.
+fn weights_of(run: &RunResults, kind: MemoryKind) -> Option<f64> {
+    let is_mapped = part(run, MemoryPart::WeightsMapped).is_some();
+    let mapped = part_of(run, MemoryPart::WeightsMapped, kind).filter(|_| is_mapped);
+    let copied = part(run, MemoryPart::WeightsCopied);
+    if is_mapped && mapped.is_none() { None } else { mapped.into_iter().chain(copied).reduce(|one, other| one + other) }
+}
+
+/// Whether the run has a split of its memory that cannot be told in this kind.
+pub(crate) fn is_split_in_another_kind(run: &RunResults, kind: MemoryKind) -> bool {
+    let has = |of: Option<f64>| of.is_some();
+    has(part(run, MemoryPart::Unaccounted)) && !has(part_of(run, MemoryPart::Unaccounted, kind))
 }
 
 /// Mapped and copied weights; none if neither is known.

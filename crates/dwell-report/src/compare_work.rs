@@ -11,17 +11,33 @@ use crate::numbers::count;
 /// Most configurations that are named in a note.
 const NAMED_MAX: usize = 4;
 
-/// Why prompts of the same text may differ.
-const TEMPLATE: &str = " (with `--api chat` a server puts the prompt into its own template)";
+/// Work that has to be equal.
+struct Work {
+    figure: &'static str,
+    name: &'static str,
+    /// What is not comparable if it differs.
+    effect: &'static str,
+    /// Why it may differ, or what makes it equal.
+    remark: &'static str,
+    /// Whether the remark is about servers only.
+    is_of_servers: bool,
+}
 
-/// Work that has to be equal: the figure, what it is called, and what is not comparable if it differs.
-const WORK: [(&str, &str, &str); 2] = [
-    (PROMPT_TOKENS, "prompts", "times to first token and prompt speeds are of different work"),
-    (
-        GENERATED_TOKENS,
-        "answers",
-        "memory and decode speeds are of different work (`--ignore-end` makes answers equally long, where the engine has it)",
-    ),
+const WORK: [Work; 2] = [
+    Work {
+        figure: PROMPT_TOKENS,
+        name: "prompts",
+        effect: "times to first token and prompt speeds are of different work",
+        remark: " (with `--api chat` a server puts the prompt into its own template)",
+        is_of_servers: true,
+    },
+    Work {
+        figure: GENERATED_TOKENS,
+        name: "answers",
+        effect: "memory and decode speeds are of different work",
+        remark: " (`--ignore-end` makes answers equally long, where the engine has it)",
+        is_of_servers: false,
+    },
 ];
 
 /// A note for every context length at which configurations differ in the tokens that they processed. `label` names a
@@ -30,11 +46,12 @@ pub(crate) fn work_notes(groups: &[CompareGroup], label: &dyn Fn(&CompareGroup) 
     let mut by_context: BTreeMap<Option<u64>, Vec<&CompareGroup>> = BTreeMap::new();
     groups.iter().for_each(|group| by_context.entry(group.key.context_length).or_default().push(group));
     let notes = by_context.iter().flat_map(|(context_length, groups)| {
-        WORK.iter().filter_map(|&(figure, name, effect)| {
+        let has_server = has_server(groups);
+        WORK.iter().filter_map(move |Work { figure, name, effect, remark, is_of_servers }| {
             let place = context_length.map_or_else(String::new, |length| format!(" at context {length}"));
             let lengths = differing(groups, figure, label)?;
-            let why = if figure == PROMPT_TOKENS && has_server(groups) { TEMPLATE } else { "" };
-            Some(format!("{name} differ in length{place}: {lengths}; {effect}{why}"))
+            let remark = if *is_of_servers && !has_server { "" } else { remark };
+            Some(format!("{name} differ in length{place}: {lengths}; {effect}{remark}"))
         })
     });
     notes.collect()

@@ -137,7 +137,12 @@ fn work_that_differs_is_a_row_and_a_note_and_equal_work_is_no_note() {
     assert_eq!(found.notes.len(), 1);
     let expected = "prompts differ in length at context 1024: 22 tokens in llama_cpp · f16 · context 1024, 43 tokens in llama_server · f16 · \
          context 1024; times to first token";
-    assert!(found.notes[0].starts_with(expected), "{:?}", found.notes);
+    assert!(found.notes[0].starts_with(expected) && found.notes[0].contains("--api chat"), "{:?}", found.notes);
+    let embedded = [with_tokens("a", "llama_cpp", 1_024, 22, 128), with_tokens("b", "llama_cpp", 1_024, 43, 128)];
+    let mut embedded = embedded.to_vec();
+    embedded[1].facts.metadata.options.insert("threads".to_owned(), json!(2));
+    let notes = compare(&embedded).unwrap().notes;
+    assert!(notes.len() == 1 && !notes[0].contains("--api chat"), "no server is asked: {notes:?}");
     let text = comparison_text(&found, None);
     assert!(text.contains("note: prompts differ in length at context 1024"), "{text}");
     let row = text.lines().find(|line| line.starts_with("prompt tokens  ")).unwrap();
@@ -177,6 +182,83 @@ fn runs_with_and_without_pss_are_compared_in_rss() {
     assert!(mixed.groups.iter().all(|group| group.total_kinds.iter().eq(["rss"])));
     let text = comparison_text(&mixed, None);
     assert!(text.contains("peak memory, sampled (RSS)") && !text.contains("PSS"), "{text}");
+}
+
+/// Memory of a run whose 60 MiB of mapped weights another process maps too, so that PSS has half of them.
+fn memory_of_shared_weights(has_pss: bool) -> MemoryReport {
+    let (anon_bytes, file_bytes) = (20 * MIB, 70 * MIB);
+    let mut series = MemorySeries::default();
+    (0..200).for_each(|index| {
+        series.push(&MemoryRow {
+            timestamp_ns: index * 10 * MS,
+            rss_bytes: anon_bytes + file_bytes,
+            pss_bytes: has_pss.then_some(anon_bytes + file_bytes - 30 * MIB),
+            anon_bytes: Some(anon_bytes),
+            file_bytes: Some(file_bytes),
+            ..MemoryRow::default()
+        });
+    });
+    let mut times = TokenTimes::default();
+    token_rows().iter().for_each(|row| times.push(row));
+    let weights =
+        ReportedBuffer { kind: BufferKind::Weights, device: "CPU_Mapped".into(), bytes: 60 * MIB, is_mapped: true };
+    // More than memory without a file can hold.
+    let compute = ReportedBuffer { kind: BufferKind::Compute, device: "CPU".into(), bytes: 25 * MIB, is_mapped: false };
+    MemoryReport::of(&MemoryInputs {
+        series: &series,
+        tokens: &times,
+        phases: &[],
+        requests: &[],
+        buffers: &[weights, compute],
+        weights: None,
+        theory: None,
+        start: ModelStart::default(),
+        peak_rss_bytes: None,
+        traced_kv: None,
+    })
+}
+
+#[test]
+fn parts_of_memory_are_told_in_the_kind_that_all_runs_have_and_the_kind_is_named() {
+    let with = |run_id: &str, engine: &str, memory: MemoryReport| {
+        let mut source = run(run_id, engine, 1_024, 8.0);
+        source.facts.metadata.memory = Some(memory);
+        source
+    };
+    let alone = memory_of_shared_weights(true);
+    assert_eq!(alone.steady.as_ref().unwrap().total_kind, MemoryKind::Pss);
+    let mixed = [with("a", "ollama", alone), with("b", "vllm", memory_of_shared_weights(false))];
+    let found = compare(&mixed).unwrap();
+    let medians = |name: &str| found.groups.iter().map(|group| group.figures[name].median).collect::<Vec<_>>();
+    assert_eq!(medians("steady_weights_bytes"), [(60 * MIB) as f64; 2]);
+    assert_eq!(medians("steady_not_resident_bytes"), [-((5 * MIB) as f64); 2]);
+    assert_eq!(medians("steady_unaccounted_bytes"), [(10 * MIB) as f64; 2]);
+    let text = comparison_text(&found, None);
+    assert!(
+        ["  weights (RSS)", "  not resident (RSS)", "  unaccounted (RSS)"].iter().all(|row| text.contains(row)),
+        "{text}"
+    );
+    // Without what the weights are, the samples do not tell.
+    let mut silent = mixed;
+    silent[0].facts.metadata.memory.as_mut().unwrap().buffers.clear();
+    let found = compare(&silent).unwrap();
+    assert!(!found.groups[0].figures.contains_key("steady_weights_bytes"));
+    let warning = "not every run has PSS, so memory is in RSS; the samples of these do not tell the parts in it: a";
+    assert_eq!(found.warnings, [warning]);
+}
+
+#[test]
+fn columns_have_the_names_of_runs_that_were_named() {
+    let named = |run_id: &str, engine: &str| {
+        let mut source = CompareSource { is_named: true, ..run(run_id, engine, 1_024, 8.0) };
+        source.facts.path = run_id.into();
+        source
+    };
+    let found = compare(&[named("one", "llama_cpp"), named("two", "llama_cpp"), named("third", "vllm")]).unwrap();
+    let text = comparison_text(&found, None);
+    let row: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(row, ["run", "one", "two", "third"], "{text}");
+    assert!(!comparison_text(&study(), None).contains("\nrun "), "runs of a folder have no names to tell them by");
 }
 
 #[test]
@@ -333,6 +415,12 @@ fn setups_are_told_apart_only_where_the_rest_is_equal() {
     let found = compare(&[with_threads("a", 1), with_threads("b", 2)]).unwrap();
     let setups: Vec<String> = found.groups.iter().map(|group| found.setup_of(group)).collect();
     assert_eq!(setups, ["threads 1", "threads 2"]);
+    // What tells two of them apart is said of the third too, which another context length tells apart.
+    let mut third = with_threads("c", 4);
+    third.facts.metadata.options.insert("context_length".to_owned(), json!(512));
+    let found = compare(&[with_threads("a", 1), with_threads("b", 2), third]).unwrap();
+    let setups: Vec<String> = found.groups.iter().map(|group| found.setup_of(group)).collect();
+    assert_eq!(setups, ["threads 1", "threads 2", "threads 4"]);
     assert!(study().groups.iter().all(|group| study().setup_of(group).is_empty()));
 }
 

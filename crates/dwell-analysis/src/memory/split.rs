@@ -224,6 +224,42 @@ impl MemoryReport {
         own.or_else(|| self.rss.peak_bytes.filter(|_| kind == MemoryKind::Rss))
     }
 
+    /// Bytes of a part at the steady state, of a total in this kind of memory. Parts that the runtime reports are the same in
+    /// every kind; what is resident of mapped weights, and the rest, are not. None if the report does not tell them.
+    pub fn steady_part_of(&self, part: MemoryPart, kind: MemoryKind) -> Option<i64> {
+        let split = self.steady.as_ref()?;
+        match part {
+            _ if split.total_kind == kind => self.steady_part(part),
+            MemoryPart::WeightsMapped => self.resident_weights_in_rss().filter(|_| kind == MemoryKind::Rss),
+            MemoryPart::Unaccounted if kind == MemoryKind::Rss => {
+                let total = signed(self.rss.steady_bytes?).saturating_sub(signed(split.total_bytes));
+                let own_weights = self.steady_part(MemoryPart::WeightsMapped).unwrap_or(0);
+                let weights = match own_weights {
+                    0 => 0,
+                    own => self.resident_weights_in_rss()?.saturating_sub(own),
+                };
+                Some(self.steady_part(part)?.saturating_add(total).saturating_sub(weights))
+            }
+            MemoryPart::Unaccounted => None,
+            // It is what memory without a file cannot hold, and no kind divides that among processes.
+            MemoryPart::NotResident => self.steady_part(part).filter(|_| self.steady_own_bytes.is_some()),
+            _ => self.steady_part(part),
+        }
+    }
+
+    /// Mapped weights in resident memory, where every process counts a shared page in full: no more than is reported, nor
+    /// than memory with a file behind it.
+    fn resident_weights_in_rss(&self) -> Option<i64> {
+        // Memory on GPUs is in the totals, and neither own memory nor that of files.
+        if self.peaks.gpu_bytes.is_some() {
+            return None;
+        }
+        let is_mapped = |buffer: &&ReportedBuffer| buffer.is_mapped;
+        let mapped = reported_bytes(self.buffers.iter().filter(is_mapped), BufferKind::Weights)?;
+        let file = self.rss.steady_bytes?.checked_sub(self.steady_own_bytes?)?;
+        Some(signed(mapped.min(file)))
+    }
+
     /// Bytes of a part at the steady state. Runs recorded before it was told apart have what is not resident as a rest of
     /// fewer than no bytes.
     pub fn steady_part(&self, part: MemoryPart) -> Option<i64> {

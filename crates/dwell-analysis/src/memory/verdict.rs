@@ -117,8 +117,10 @@ fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, S
     let has_grown = slope >= NO_GROWTH_SHARE * theory;
     match (presence.buffer_bytes, presence.fitting_bytes) {
         (Some(bytes), _) if has_grown => something_else_grew(&facts, bytes),
-        (Some(bytes), _) => preallocated("has a buffer of", bytes),
-        (None, Some(bytes)) if !has_grown => preallocated("had room before the first token for all", bytes),
+        (Some(bytes), _) => preallocated(slope, theory, "has a buffer of", bytes),
+        (None, Some(bytes)) if !has_grown => {
+            preallocated(slope, theory, "had room before the first token for all", bytes)
+        }
         _ => (VerdictKind::LessThanTheory, format!("{facts}: part of the cache was there before, or is elsewhere")),
     }
 }
@@ -149,8 +151,15 @@ fn something_else_grew(facts: &str, bytes: u64) -> (VerdictKind, String) {
     (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated, and something else grew"))
 }
 
-fn preallocated(how: &str, bytes: u64) -> (VerdictKind, String) {
-    let text = format!("memory did not grow with tokens and the runtime {how} {}", whole(bytes as f64));
+/// Growth that is far from that of the cache is stated all the same: tables show it beside the sentence.
+fn preallocated(slope: f64, theory: f64, how: &str, bytes: u64) -> (VerdictKind, String) {
+    let growth = match slope.round() {
+        grown if grown > 0.0 => {
+            format!("memory grew only {} per token, the KV cache takes {},", whole(slope), whole(theory))
+        }
+        _ => "memory did not grow with tokens".to_owned(),
+    };
+    let text = format!("{growth} and the runtime {how} {}", whole(bytes as f64));
     (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated"))
 }
 

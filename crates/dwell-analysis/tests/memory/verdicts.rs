@@ -29,6 +29,23 @@ fn growth_as_in_theory_is_explained() {
 }
 
 #[test]
+fn the_growth_beside_a_preallocated_cache_is_stated_as_it_was_measured() {
+    let sentence = |slope: f64| {
+        let lab = line(slope);
+        let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 4_096)), ..lab.inputs() };
+        let found = MemoryReport::of(&MemoryInputs { buffers: &[kv_buffer(64 * MIB)], ..inputs }).verdict;
+        assert_eq!(found.kind, VerdictKind::Preallocated, "{found:?}");
+        (found.sentence, found.measured_bytes_per_token.unwrap())
+    };
+    let (grown, measured) = sentence(600.0);
+    let stated =
+        format!("memory grew only {measured:.0} bytes per token, the KV cache takes 32768 bytes, and the runtime");
+    assert!(grown.starts_with(&stated) && !grown.contains("did not grow"), "{grown}");
+    let (shrunk, _) = sentence(-600.0);
+    assert!(shrunk.starts_with("memory did not grow with tokens and the runtime"), "{shrunk}");
+}
+
+#[test]
 fn a_leak_beside_the_cache_is_named_with_its_size() {
     let found = verdict(1.1 * PER_TOKEN as f64, 4_096);
     assert_eq!(found.kind, VerdictKind::UnexplainedGrowth);

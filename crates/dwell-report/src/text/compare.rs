@@ -17,7 +17,9 @@ const GAP: usize = 2;
 /// Names are shortened to no less and no more than this, by how many columns are to stand beside each other.
 const NAME_CHARS: RangeInclusive<usize> = 16..=28;
 /// Place of the row with what sets configurations apart that have the same keys otherwise.
-const SETUP_ROW: usize = 5;
+const SETUP_ROW: usize = 6;
+/// Place of the row with the runs that were named on the command line.
+const RUN_ROW: usize = 0;
 
 /// The whole comparison: a column per configuration, in as many tables below each other as the width needs.
 pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> String {
@@ -26,7 +28,8 @@ pub fn comparison_text(comparison: &Comparison, width_chars: Option<usize>) -> S
     let name_chars = room_chars(&names, comparison.groups.len(), width_chars);
     let mut columns: Vec<Vec<String>> =
         comparison.groups.iter().map(|group| column(comparison, group, name_chars)).collect();
-    wrap_setups(&mut names, &mut columns, name_chars);
+    // From the last row on: rows above keep their places.
+    [SETUP_ROW, RUN_ROW].iter().for_each(|&row| wrap_row(row, &mut names, &mut columns, name_chars));
     // A row in which no configuration has anything says nothing.
     let is_shown = |row: &usize| columns.iter().any(|column| column[*row] != "–" && !column[*row].is_empty());
     let shown: Vec<usize> = (0..names.len()).filter(is_shown).collect();
@@ -50,33 +53,35 @@ fn room_chars(names: &[String], columns: usize, width_chars: usize) -> usize {
 }
 
 /// Gives what sets configurations apart as many lines as it needs: shortened, it would set nothing apart.
-fn wrap_setups(names: &mut Vec<String>, columns: &mut [Vec<String>], width_chars: usize) {
-    let setups: Vec<Vec<String>> = columns.iter().map(|column| wrapped(&column[SETUP_ROW], width_chars)).collect();
-    let lines = setups.iter().map(Vec::len).max().unwrap_or(0).max(1);
-    let replace = |cells: &mut Vec<String>, mut setup: Vec<String>| {
-        setup.resize(lines, String::new());
-        cells.splice(SETUP_ROW..=SETUP_ROW, setup);
+fn wrap_row(row: usize, names: &mut Vec<String>, columns: &mut [Vec<String>], width_chars: usize) {
+    let texts: Vec<Vec<String>> = columns.iter().map(|column| wrapped(&column[row], width_chars)).collect();
+    let lines = texts.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let replace = |cells: &mut Vec<String>, mut text: Vec<String>| {
+        text.resize(lines, String::new());
+        cells.splice(row..=row, text);
     };
-    let name = names[SETUP_ROW].clone();
+    let name = names[row].clone();
     replace(names, vec![name]);
-    columns.iter_mut().zip(setups).for_each(|(column, setup)| replace(column, setup));
+    columns.iter_mut().zip(texts).for_each(|(column, text)| replace(column, text));
 }
 
 fn row_names(comparison: &Comparison) -> Vec<String> {
     let kinds: BTreeSet<&str> =
         comparison.groups.iter().flat_map(|group| &group.total_kinds).map(String::as_str).collect();
     let kind = kinds.into_iter().collect::<Vec<_>>().join(", ").to_uppercase();
-    let label = |figure: &Figure| match figure.name {
-        "peak_bytes" | "steady_bytes" if !kind.is_empty() => format!("{} ({kind})", figure.label),
-        _ => figure.label.to_owned(),
+    let label = |figure: &Figure| match figure.is_of_kind() && !kind.is_empty() {
+        true => format!("{} ({kind})", figure.label),
+        false => figure.label.to_owned(),
     };
-    let keys = ["engine", "model", "KV type", "context", "start", "setup", "runs"].map(str::to_owned);
+    let keys = ["run", "engine", "model", "KV type", "context", "start", "setup", "runs"].map(str::to_owned);
     keys.into_iter().chain(FIGURES.iter().map(label)).chain(["verdict".to_owned()]).collect()
 }
 
 fn column(comparison: &Comparison, group: &CompareGroup, name_chars: usize) -> Vec<String> {
     let key = &group.key;
+    let named: Vec<String> = group.named_run_ids.iter().map(|run_id| shortened(run_id, name_chars)).collect();
     let keys = [
+        named.join(" "),
         key.engine.clone(),
         shortened(&key.model_id, name_chars),
         or_dash(key.kv_type.clone(), |name| name),
