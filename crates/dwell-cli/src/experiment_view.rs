@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use dwell_experiment::{Estimate, ExperimentListener, RunEnd, RunPlace};
-use dwell_report::text::{counted, seconds, visible_in_line};
+use dwell_report::text::{counted, seconds, visible_in_line, wrapped};
 use dwell_report::{Exclusion, ExclusionReason};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::messages::print_hints;
-use crate::output::{is_quiet, say};
+use crate::output::{is_quiet, progress_width, say};
 
 /// Shows an experiment while it goes on.
 pub(crate) struct ExperimentView {
@@ -65,10 +65,20 @@ impl ExperimentView {
 
     /// A line that stays, above the bar if there is one.
     fn line(&self, text: &str) {
+        let text = progress_width().map_or_else(|| text.to_owned(), |width_chars| indented(text, width_chars));
         match &self.bar {
             Some(bar) => bar.suspend(|| say(format_args!("{text}\n"))),
             None => say(format_args!("{text}\n")),
         }
+    }
+}
+
+/// The text in lines that fit, cut between words.
+fn indented(text: &str, width_chars: usize) -> String {
+    const INDENT: &str = "  ";
+    match text.chars().count() <= width_chars {
+        true => text.to_owned(),
+        false => wrapped(text, width_chars.saturating_sub(INDENT.len()).max(1)).join(&format!("\n{INDENT}")),
     }
 }
 
@@ -141,6 +151,15 @@ fn exclusion_text(planned: usize, Exclusion { reason, detail, .. }: &Exclusion) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut_between_words() {
+        let text = "[1/12] tiny ctx256_batch1_out220_q8_0_fa-on_t2_rep1  complete, contaminated, 1.23 s";
+        assert_eq!(indented(text, 100), text);
+        let narrow = indented(text, 72);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 72), "{narrow}");
+        assert_eq!(narrow.lines().last(), Some("  contaminated, 1.23 s"), "{narrow}");
+    }
 
     #[test]
     fn the_time_left_follows_how_long_runs_really_take() {

@@ -77,6 +77,13 @@ pub(crate) fn result_width() -> Option<usize> {
     size.map(|(columns, _)| columns.0.into())
 }
 
+/// Columns of the terminal that progress is shown on; none where it goes elsewhere.
+pub(crate) fn progress_width() -> Option<usize> {
+    let stderr = std::io::stderr();
+    let size = stderr.is_terminal().then(|| terminal_size::terminal_size_of(stderr)).flatten();
+    size.map(|(columns, _)| columns.0.into())
+}
+
 /// What it means that the result of finished work could not be printed: the work is where it was to be, and is whole.
 pub(crate) fn unprinted(error: &anyhow::Error, made: &Path) -> anyhow::Error {
     Failure::new(format!("{error}; the work itself is done: {made:?}")).after_the_work().into()

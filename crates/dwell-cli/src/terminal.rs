@@ -18,6 +18,7 @@ pub(crate) struct Terminal {
     is_quiet: bool,
     model_name: String,
     tokens_max: u64,
+    context_asked: Option<u32>,
     load_bar: Option<ProgressBar>,
     text_view: Option<TextView>,
     build_bar: Option<ProgressBar>,
@@ -55,11 +56,17 @@ impl Terminal {
             is_quiet: is_silent || is_quiet(),
             model_name: model_name.to_owned(),
             tokens_max,
+            context_asked: None,
             load_bar: None,
             text_view: None,
             build_bar: None,
             has_open_line: false,
         }
+    }
+
+    /// The same, which says if the model gets a longer context than this.
+    pub(crate) fn asking_for_context(self, context_length: u32) -> Self {
+        Self { context_asked: Some(context_length), ..self }
     }
 
     /// Says how far something is, where there is a bar to say it at.
@@ -117,6 +124,15 @@ impl Terminal {
     }
 }
 
+/// What to say of a context that is longer than was asked for; nothing if it is not.
+fn context_note(asked: u32, found: u32) -> Option<String> {
+    (found > asked).then(|| {
+        format!(
+            "a context of {asked} positions was asked for; llama.cpp rounds it up to a multiple of 256, here {found}"
+        )
+    })
+}
+
 impl RecordListener for Terminal {
     fn engine_event(&mut self, event: &EngineEvent) {
         if self.is_quiet {
@@ -130,6 +146,9 @@ impl RecordListener for Terminal {
                 let context = some(model.context_length, format!(", context {}", model.context_length));
                 let threads = some(model.threads, format!(", {}", counted(model.threads.into(), "thread")));
                 self.loaded(&format!("{}{context}{threads}", model_title(&self.model_name, model)));
+                if let Some(note) = self.context_asked.and_then(|asked| context_note(asked, model.context_length)) {
+                    say(format_args!("note: {note}\n"));
+                }
             }
             EngineEvent::Token { sequence, text, .. } => self.text(*sequence, text),
             EngineEvent::PhaseBegins { phase: dwell_events::Phase::Teardown } => self.end_text(),
@@ -151,5 +170,17 @@ impl BuildListener for Terminal {
             let bar = self.build_bar.get_or_insert_with(|| share_bar("writing"));
             bar.set_position((done * 1000.0) as u64);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_that_is_longer_than_asked_for_is_noted() {
+        let note = "a context of 8 positions was asked for; llama.cpp rounds it up to a multiple of 256, here 256";
+        assert_eq!(context_note(8, 256).as_deref(), Some(note));
+        assert_eq!((context_note(256, 256), context_note(4096, 2048)), (None, None));
     }
 }

@@ -73,6 +73,12 @@ impl ExclusionReason {
         self != ExclusionReason::Unfinished
     }
 
+    /// Whether such a run repeats a measurement, though not as well as it should: its figures belong beside those of the
+    /// others, if somebody wants them.
+    pub fn is_of_flawed_repetition(self) -> bool {
+        matches!(self, ExclusionReason::Partial | ExclusionReason::QualityFail | ExclusionReason::Contaminated)
+    }
+
     /// Whether runs of this kind repeat no measurement: they may be published, and are in no average.
     pub(crate) fn is_of_no_repetition(self) -> bool {
         matches!(self, ExclusionReason::Warmup | ExclusionReason::Untraced | ExclusionReason::Relabelled)

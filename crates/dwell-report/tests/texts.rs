@@ -197,6 +197,9 @@ fn a_lossy_stream_says_what_was_lost_and_where() {
     let lossless = TensorFile::open(&self::stream(place.path(), "gen.tensors", 1.0)).unwrap();
     let text = CaptureSummary::new(&outcome, &lossless).text();
     assert!(text.contains("\nlost      nothing\n") && !text.contains("precision"), "{text}");
+    // A small file is larger than its tensors: their head and index are in it too.
+    let size = dwell_report::text::bytes(lossless.file_bytes());
+    assert!(text.contains(&format!(" of tensors in a file of {size} with its index")), "{text}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use dwell_files::FileError;
 use parquet::errors::ParquetError;
 
 use crate::is_tree_name;
+use crate::results_tree::holds_runs;
 
 /// Why something could not be stored or read back.
 ///
@@ -100,7 +101,7 @@ pub enum StoreError {
     },
 
     /// The directory is not that of a run.
-    #[error("opening a run found neither raw/STATE nor a table: {path:?}")]
+    #[error("opening a run: no run here: {path:?}")]
     NotARun {
         /// The directory.
         path: PathBuf,
@@ -177,10 +178,15 @@ impl Hint for StoreError {
             Self::MissingTables { run, .. } => {
                 vec![format!("see all that is wrong with it with `dwell verify '{}'`", run.display())]
             }
-            Self::NotARun { path } if path.is_dir() => {
+            Self::NotARun { path } if path.is_dir() && holds_runs(path).unwrap_or(false) => {
                 vec![format!("list the runs: dwell ls '{}'", path.display())]
             }
-            Self::NotARun { .. } => vec!["give a run directory, or a folder that contains runs".to_owned()],
+            Self::NotARun { .. } => {
+                vec![
+                    "name a run, or a folder of runs: `dwell run` makes them in `results` unless -o says otherwise"
+                        .to_owned(),
+                ]
+            }
             Self::OtherResultsManifest { path, .. } => {
                 vec![format!("if it is not needed there, `mv '{0}' '{0}.other'`; a new one is begun", path.display())]
             }
@@ -215,13 +221,21 @@ fn plain_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
     use super::*;
 
     #[test]
     fn what_is_no_run_is_answered_with_what_fits_it() {
         let hints = |path: &Path| StoreError::NotARun { path: path.to_owned() }.hints();
-        assert_eq!(hints(Path::new("/etc")), ["list the runs: dwell ls '/etc'"]);
-        assert_eq!(hints(Path::new("/etc/passwd")), ["give a run directory, or a folder that contains runs"]);
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = "name a run, or a folder of runs: `dwell run` makes them in `results` unless -o says otherwise";
+        // A list without a run would help nobody.
+        assert_eq!(hints(place.path()), [elsewhere]);
+        assert_eq!(hints(Path::new("/etc/passwd")), [elsewhere]);
+        std::fs::create_dir_all(place.path().join("model/run/raw")).unwrap();
+        std::fs::write(place.path().join("model/run/raw/STATE"), "{}").unwrap();
+        assert_eq!(hints(place.path()), [format!("list the runs: dwell ls '{}'", place.path().display())]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn tree_kind(path: &Path) -> Result<TreeKind, StoreError> {
 }
 
 /// A results directory of which every run failed holds none, and is one all the same.
-fn holds_runs(path: &Path) -> Result<bool, StoreError> {
+pub(crate) fn holds_runs(path: &Path) -> Result<bool, StoreError> {
     let is_results = path.join(RESULTS_MANIFEST_FILE).is_file() || path.join(EXPERIMENTS_DIR).is_dir();
     Ok(is_results || !run_paths(path)?.is_empty())
 }

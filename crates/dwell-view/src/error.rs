@@ -45,7 +45,7 @@ impl Hint for ViewError {
     fn hints(&self) -> Vec<String> {
         match self {
             ViewError::Folder { .. } => {
-                vec!["name a results directory or a run; without -o, runs are in `results`".to_owned()]
+                vec!["name a results directory or a run: dwell view results".to_owned()]
             }
             ViewError::Port { port: 1.., .. } => {
                 vec!["choose another port, or leave --port out for any that is free".to_owned()]

@@ -18,6 +18,7 @@ use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_failure};
 use crate::new_output::OutputFolder;
 use crate::output::{print_result, say, step, unprinted_beside};
+use crate::run_request::command_line;
 use crate::shell::shell_word;
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
@@ -35,7 +36,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     };
     let aggregate = aggregate(&facts, &options).map_err(hinted)?;
     if aggregate.runs == 0 {
-        return Err(nothing_counts(&aggregate, &args.path).into());
+        return Err(nothing_counts(&aggregate, &args.path, &command_line()).into());
     }
     warn_of_missing_runs(&args.path, args.experiment.as_deref(), &facts);
     if let Some(output) = &args.output {
@@ -101,16 +102,27 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
     Ok(())
 }
 
-pub(super) fn nothing_counts(aggregate: &Aggregate, path: &Path) -> Failure {
+/// `command` is what was typed.
+pub(super) fn nothing_counts(aggregate: &Aggregate, path: &Path, command: &[String]) -> Failure {
     let message = format!("aggregating runs found none that counts ({}): {path:?}", aggregate.exclusions_text());
     let reasons: BTreeSet<ExclusionReason> = aggregate.excluded.iter().map(|excluded| excluded.reason).collect();
-    let names: Vec<&str> =
-        reasons.iter().filter(|reason| reason.can_be_included()).map(|reason| reason.name()).collect();
-    let include = (!names.is_empty()).then(|| format!("include excluded runs: --include {}", names.join(",")));
+    let include = include_command(command, reasons.iter().copied());
     let is_unfinished = reasons.contains(&ExclusionReason::Unfinished);
     let path = shell_word(&path.display().to_string());
     let recover = is_unfinished.then(|| format!("finish runs that were killed with `dwell recover {path}`"));
     include.into_iter().chain(recover).fold(Failure::new(message), Failure::hint)
+}
+
+/// The command again with the runs that are repetitions all the same. Warm-up and untraced runs are none: means over them
+/// would be of different work.
+pub(super) fn include_command(
+    command: &[String],
+    reasons: impl IntoIterator<Item = ExclusionReason>,
+) -> Option<String> {
+    let flawed = reasons.into_iter().filter(|reason| reason.is_of_flawed_repetition());
+    let names: Vec<&str> = flawed.map(ExclusionReason::name).collect();
+    let words: Vec<String> = command.iter().map(|word| shell_word(word)).collect();
+    (!names.is_empty()).then(|| format!("include excluded runs: {} --include {}", words.join(" "), names.join(",")))
 }
 
 fn write_files(aggregate: &Aggregate, output: &Path, force: bool) -> anyhow::Result<()> {
@@ -151,12 +163,16 @@ mod tests {
                 detail: String::new(),
             };
             let aggregate = Aggregate { excluded: reasons.iter().map(excluded).collect(), ..Aggregate::default() };
-            nothing_counts(&aggregate, Path::new("results")).hints().to_vec()
+            let command = ["dwell", "analyse", "my results"].map(str::to_owned);
+            nothing_counts(&aggregate, Path::new("results"), &command).hints().to_vec()
         };
         let recover = "finish runs that were killed with `dwell recover results`";
         assert_eq!(hints(&[ExclusionReason::Unfinished]), [recover]);
         let several = [ExclusionReason::Contaminated, ExclusionReason::Unfinished, ExclusionReason::Warmup];
-        assert_eq!(hints(&several), ["include excluded runs: --include warmup,contaminated", recover]);
+        let include = "include excluded runs: dwell analyse 'my results' --include contaminated";
+        assert_eq!(hints(&several), [include, recover]);
+        // A warm-up is no repetition, and a failed run has no figures.
+        assert!(hints(&[ExclusionReason::Warmup, ExclusionReason::Untraced, ExclusionReason::Failed]).is_empty());
         assert!(hints(&[]).is_empty());
     }
 }

@@ -17,7 +17,7 @@ use crate::new_output::OutputFolder;
 use crate::output::{print_result, result_width, say, step, unprinted_beside};
 
 /// Where results are unless `-o` says otherwise.
-const DEFAULT_RESULTS: &str = "results";
+pub(super) const DEFAULT_RESULTS: &str = "results";
 /// What the folder of an experiment holds from its beginning on.
 const EXPERIMENT_FILE: &str = "experiment.json";
 
@@ -67,16 +67,11 @@ pub(super) fn read_sources(paths: &[PathBuf]) -> anyhow::Result<(Vec<CompareSour
 
 /// The runs of an experiment, and whether some in its results could not be read.
 fn read_experiment(named: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
-    let dir = experiment_folder(named);
-    let place = dir.canonicalize().unwrap_or(dir);
-    let (id, results) = (place.file_name().map(|name| name.to_string_lossy().into_owned()), place.ancestors().nth(2));
-    let (Some(id), Some(results), true) = (id, results, place.join(EXPERIMENT_FILE).is_file()) else {
-        return Err(Failure::new(format!("comparing an experiment found no {EXPERIMENT_FILE}: {named:?}"))
-            .hint("list the experiments: dwell ls")
-            .into());
+    let Some((results, id)) = experiment_at(&experiment_folder(named)) else {
+        return Err(unknown_experiment(named, &list_experiments(Path::new(DEFAULT_RESULTS))).into());
     };
-    let found = read_runs(results)?;
-    warn_of_missing_runs(results, Some(&id), &found.facts);
+    let found = read_runs(&results)?;
+    warn_of_missing_runs(&results, Some(&id), &found.facts);
     let runs: Vec<CompareSource> = found
         .facts
         .into_iter()
@@ -84,6 +79,33 @@ fn read_experiment(named: &Path) -> anyhow::Result<(Vec<CompareSource>, bool)> {
         .map(|facts| CompareSource { facts, is_named: false })
         .collect();
     Ok((runs, found.has_unreadable))
+}
+
+/// The results directory and the id of the experiment whose folder this is; none if it is no such folder.
+pub(super) fn experiment_at(folder: &Path) -> Option<(PathBuf, String)> {
+    let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let is_experiment = place.join(EXPERIMENT_FILE).is_file();
+    let id = place.file_name()?.to_string_lossy().into_owned();
+    // As it was typed, where that says where the results are: hints show it.
+    let results = folder.ancestors().nth(2).filter(|results| !results.as_os_str().is_empty() && results.is_dir());
+    let results = results.or(place.ancestors().nth(2))?;
+    is_experiment.then(|| (results.to_owned(), id))
+}
+
+fn unknown_experiment(named: &Path, known: &[ExperimentEntry]) -> Failure {
+    let entry = |found: &ExperimentEntry| match &found.name {
+        Some(name) => format!("{name} ({})", found.experiment_id),
+        None => found.experiment_id.clone(),
+    };
+    let known: Vec<String> = known.iter().map(entry).collect();
+    match known.is_empty() {
+        true => Failure::new(format!(
+            "comparing an experiment found none of this name, and none in {DEFAULT_RESULTS}: {named:?}"
+        ))
+        .hint("name its folder: --experiment RESULTS/experiments/ID"),
+        false => Failure::new(format!("comparing an experiment found none of this name: {named:?}"))
+            .hint(format!("known in {DEFAULT_RESULTS}: {}", known.join(", "))),
+    }
 }
 
 /// The folder of an experiment that is named by it, or by the id or name that it has in the default results.

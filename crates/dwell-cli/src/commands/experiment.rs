@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use dwell_experiment::{ExperimentDir, ExperimentError, ExperimentSummary, Resumable, Setup, execute};
 use dwell_report::text::count;
 
+use super::analyse_tree::include_command;
 use crate::args::{RunArgs, exclusion_reason};
 use crate::experiment_file::{ExperimentFile, ReadOptions};
 use crate::experiment_view::ExperimentView;
@@ -67,17 +68,10 @@ fn stopped(error: &ExperimentError, resume_command: &str) -> Failure {
 fn nothing_counts(summary: &ExperimentSummary, results: &Path) -> Failure {
     let message = format!("no run of the experiment counts, so summary.csv is empty: {}", summary.exclusions);
     let failure = Failure::new(message).after_the_work();
-    let can_be_included = |name: &&str| exclusion_reason(name).is_ok();
-    let reasons: Vec<&str> = summary.excluded.keys().map(String::as_str).filter(can_be_included).collect();
-    if reasons.is_empty() {
-        return failure;
-    }
-    failure.hint(format!(
-        "include excluded runs: dwell analyse {} --experiment {} --include {}",
-        shell_word(&results.display().to_string()),
-        summary.id,
-        reasons.join(",")
-    ))
+    let reasons = summary.excluded.keys().filter_map(|name| exclusion_reason(name).ok());
+    let results = results.display().to_string();
+    let analyse = ["dwell", "analyse", &results, "--experiment", &summary.id].map(str::to_owned);
+    include_command(&analyse, reasons).into_iter().fold(failure, Failure::hint)
 }
 
 /// The command that goes on with what this one began.
@@ -131,7 +125,8 @@ fn summary_text(summary: &ExperimentSummary) -> String {
     for failed in &summary.failed {
         text.push_str(&format!("failed  {}/{}: {}\n", failed.model_id, failed.run_id, failed.message));
     }
-    if !summary.exclusions.is_empty() {
+    // If no run counts, the error says so and why.
+    if !summary.exclusions.is_empty() && !summary.is_without_counting_runs() {
         text.push_str(&format!("{}\n", summary.exclusions));
     }
     text.push_str(&format!("{}\n", summary.dir.display()));

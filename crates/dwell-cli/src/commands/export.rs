@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use dwell_files::staging_path;
 use dwell_report::text::{bytes, counted};
 use dwell_report::{ExportReport, ExportRequest, Exporter, dataset_staging, export, export_perfetto};
-use dwell_store::{FilesRead, RunDir};
+use dwell_store::FilesRead;
 
 use super::analyse_tree::read_runs;
 use crate::args::{ExportArgs, ExportFormat};
@@ -24,10 +24,10 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 
 /// Writes one run as a trace of Perfetto.
 fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    check_file_in_folder(&args.output, false)?;
+    check_file_in_folder(&args.output, args.force)?;
+    let run = super::one_run_at(&args.path, "exporting a trace for Perfetto")?;
     let staging = staging_path(&args.output);
     Interruption::listen()?.writing_begins(staging.clone());
-    let run = RunDir::open(&args.path).map_err(hinted)?;
     warn_of_changed_files(&run, FilesRead::Tables);
     let report = step("exporting", || export_perfetto(&run, &args.output, staging)).map_err(hinted)?;
     let printed = if args.json {

@@ -17,6 +17,8 @@ use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::{OutputFolder, check_parent};
 use crate::output::{print_result, step, unprinted};
+use crate::run_request::command_line;
+use crate::shell::shell_word;
 
 pub(crate) fn run(args: &FigureArgs) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.name else {
@@ -104,11 +106,33 @@ fn draw_experiment(asked: &Asked<'_>, path: &Path, args: &FigureArgs) -> anyhow:
         AggregateOptions { columns: Vec::new(), experiment: args.experiment.clone(), include: args.include.clone() };
     let aggregate = aggregate(&found.facts, &options).map_err(hinted)?;
     if aggregate.runs == 0 {
-        return Err(nothing_counts(&aggregate, path).into());
+        return Err(nothing_counts(&aggregate, path, &command_line()).into());
     }
     let input = FigureInput::Experiment { aggregate: &aggregate, metric: asked.metric };
     Ok((asked.kind.draw(&input, args.size).map_err(hinted)?, found.has_unreadable))
 }
+
+/// Refuses the name of a file in a format that figures are not drawn in: a folder of that name is not what was meant.
+fn refuse_other_format(output: &Path) -> Result<(), Failure> {
+    let is_format = |ending: &str| {
+        ending.len() <= FORMAT_CHARS_MAX
+            && ending.starts_with(|first: char| first.is_ascii_alphabetic())
+            && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
+    match output.extension().and_then(|ending| ending.to_str()).filter(|ending| !is_folder && is_format(ending)) {
+        None => Ok(()),
+        Some(ending) => Err(Failure::new(format!(
+            "writing the figure found the ending {ending}, and {} were needed: {output:?}",
+            FigureFormat::NAMES.join(", ")
+        ))
+        .hint(format!("-o {}", shell_word(&output.with_extension("png").display().to_string())))
+        .hint("a folder ends with /")),
+    }
+}
+
+/// Letters that the name of a format has at most: `jpeg`, `webp`.
+const FORMAT_CHARS_MAX: usize = 4;
 
 /// Where files go, and which.
 struct Output {
@@ -124,6 +148,7 @@ impl Output {
         let Some(output) = &args.output else { return Ok(Self { folder: PathBuf::new(), stem: None, formats }) };
         let ending = output.extension().and_then(|ending| ending.to_str());
         let Some(named) = ending.and_then(FigureFormat::from_name) else {
+            refuse_other_format(output)?;
             return Ok(Self { folder: output.clone(), stem: None, formats });
         };
         if !args.format.is_empty() && args.format != [named] {

@@ -45,12 +45,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_store::{TreeKind, tree_kind};
+use dwell_store::{RunDir, TreeKind, tree_kind};
 use serde::Serialize;
 
 use crate::args::MetricsArgs;
-use crate::messages::Failure;
+use crate::messages::{Failure, hinted};
 use crate::output::print_for_programs;
+use crate::shell::shell_word;
 
 impl MetricsArgs {
     /// What the arguments mean to the analysis.
@@ -79,6 +80,16 @@ impl MetricsArgs {
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("writing JSON")?;
     print_for_programs(&format!("{text}\n"))
+}
+
+/// The run at a path; a folder of runs is refused with how to list them.
+fn one_run_at(path: &Path, doing: &str) -> anyhow::Result<RunDir> {
+    if kind_at(path)? == TreeKind::Tree {
+        let folder = shell_word(&path.display().to_string());
+        let failure = Failure::new(format!("{doing} takes one run, and found a folder of runs: {path:?}"));
+        return Err(failure.hint(format!("list the runs: dwell ls {folder}")).into());
+    }
+    RunDir::open(path).map_err(hinted)
 }
 
 /// What lies at a path that is to be a run or a folder of runs.

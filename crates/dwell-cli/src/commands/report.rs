@@ -8,7 +8,7 @@ use dwell_report::{AggregateOptions, Page, RunPage, aggregate, compare, report_h
 use dwell_store::{FilesRead, RunDir, TreeKind};
 
 use super::analyse_tree::{nothing_counts, read_runs, warn_of_missing_runs};
-use super::compare::read_sources;
+use super::compare::{experiment_at, read_sources};
 use super::kind_at;
 use crate::args::ReportArgs;
 use crate::browser::opens_in_browser;
@@ -16,6 +16,7 @@ use crate::changed_files::warn_of_changed_files;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted};
 use crate::new_output::check_file_in_folder;
 use crate::output::{print_result, step, unprinted};
+use crate::run_request::command_line;
 
 const DEFAULT_FILE: &str = "report.html";
 
@@ -31,6 +32,11 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// The page that the paths ask for, and whether some runs could not be read.
 fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
+    if let ([folder], None) = (args.paths.as_slice(), &args.experiment)
+        && let Some((results, id)) = experiment_at(folder)
+    {
+        return experiment_page(&results, &id, args);
+    }
     match (args.paths.as_slice(), &args.experiment) {
         ([path], Some(asked)) => experiment_page(path, asked, args),
         (_, Some(_)) => {
@@ -55,7 +61,7 @@ fn experiment_page(path: &Path, asked: &str, args: &ReportArgs) -> anyhow::Resul
         AggregateOptions { columns: Vec::new(), experiment: Some(asked.to_owned()), include: args.include.clone() };
     let aggregate = aggregate(&found.facts, &options).map_err(hinted)?;
     if aggregate.runs == 0 {
-        return Err(nothing_counts(&aggregate, path).into());
+        return Err(nothing_counts(&aggregate, path, &command_line()).into());
     }
     warn_of_missing_runs(path, Some(asked), &found.facts);
     Ok((Page::of_experiment(&aggregate, asked), found.has_unreadable))

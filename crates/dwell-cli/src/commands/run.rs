@@ -62,7 +62,11 @@ impl OneRun<'_> {
     fn run(&self, request: &RunRequest, run_id: &str) -> anyhow::Result<BuiltRun> {
         let make = || create_run_dir(self.results, &request.model_id, run_id);
         let run = self.interruption.recording_begins(make)?;
-        let mut terminal = Terminal::new(self.is_quiet, &self.model_name, self.tokens_max.into());
+        let terminal = Terminal::new(self.is_quiet, &self.model_name, self.tokens_max.into());
+        let mut terminal = match request.job.engine.is_embedded() {
+            true => terminal.asking_for_context(request.job.options.context_length),
+            false => terminal,
+        };
         let built = record_and_build(&run, request, self.interruption, &mut terminal);
         terminal.finish();
         built

@@ -24,6 +24,9 @@ pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
             stopper.stop();
         }
     });
+    if list(&args.path).runs.is_empty() {
+        say(format_args!("warning: there is no run in this folder yet: {:?}\n", args.path));
+    }
     print_result(&format!("{}\n", server.address()))?;
     say(format_args!("Open this address in a browser on this machine; Ctrl-C ends the view. Nothing is written.\n"));
     if args.open {

@@ -74,6 +74,12 @@ fn sizes_names_and_existing_files_are_heeded() {
     assert_eq!(figure(&["retention", "--force"], &run.dir, &file).status.code(), Some(0));
     let missing = figure(&["retention"], &run.dir, &place.path().join("mistyped/mine.svg"));
     assert_eq!(missing.status.code(), Some(2), "{}", text_of(&missing));
+    let other = figure(&["retention"], &run.dir, &place.path().join("mine.jpg"));
+    assert_eq!(other.status.code(), Some(2), "{}", text_of(&other));
+    assert!(text_of(&other).contains("found the ending jpg, and svg, pdf, png were needed"), "{}", text_of(&other));
+    assert!(!place.path().join("mine.jpg").exists(), "no folder of that name");
+    assert_eq!(figure(&["retention"], &run.dir, &place.path().join("for.paper/")).status.code(), Some(0));
+    assert!(place.path().join("for.paper/retention.svg").is_file());
     assert!(!place.path().join("mistyped").exists() && text_of(&missing).contains("mkdir -p"), "{}", text_of(&missing));
 }
 

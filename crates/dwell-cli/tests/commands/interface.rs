@@ -52,6 +52,11 @@ fn show_says_what_run_said() {
     assert_eq!(summary["accesses"], run.accesses().len());
     assert_eq!(summary["model"], run.metadata()["model"]["description"]);
     assert!(summary["observer_peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
+    // By its id, where the results are.
+    let by_id = dwell().args(["show", "run"]).current_dir(place.path()).output().unwrap();
+    assert_eq!(stdout(&by_id).lines().next(), stdout(&shown).lines().next(), "{}", text_of(&by_id));
+    let nothing = dwell().args(["view", "nowhere"]).current_dir(place.path()).output().unwrap();
+    assert!(stderr(&nothing).contains("hint: ") && !stderr(&nothing).contains("-o"), "{}", text_of(&nothing));
     let tree = dwell().arg("show").arg(place.path().join("results")).output().unwrap();
     assert_eq!(tree.status.code(), Some(2), "{}", text_of(&tree));
     assert!(stderr(&tree).contains("hint: list the runs: dwell ls "), "{}", text_of(&tree));

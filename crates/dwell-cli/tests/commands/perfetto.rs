@@ -1,6 +1,7 @@
 //! A run as a trace of Perfetto, read back with Perfetto's own schema.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use dwell_events::schema::Table;
@@ -88,4 +89,28 @@ fn a_trace_for_perfetto_has_the_tokens_and_bytes_of_the_run() {
 
     let again = export();
     assert_eq!(again.status.code(), Some(2), "nothing is replaced: {}", text_of(&again));
+}
+
+#[test]
+fn a_trace_is_replaced_by_force_alone_and_a_folder_of_runs_is_refused_as_one() {
+    let place = Workplace::new();
+    let model = place.model(MakeSpec { layers: 1, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
+    let run = place.run(&model, &["--prompt", "abc", "--max-tokens", "2", "--ignore-end"]);
+    let file = place.path().join("run.pftrace");
+    fs::write(&file, "mine").unwrap();
+    let export = |path: &Path, arguments: &[&str]| {
+        let mut command = dwell();
+        command.arg("export").arg(path).args(["--format", "perfetto", "-o"]).arg(&file).args(arguments);
+        command.output().unwrap()
+    };
+    let refused = export(&run.dir, &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text_of(&refused).contains("hint: replace it with --force"), "{}", text_of(&refused));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    let tree = export(&place.path().join("results"), &["--force"]);
+    assert!(text_of(&tree).contains("takes one run, and found a folder of runs"), "{}", text_of(&tree));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine", "it is kept if there is nothing in its place");
+    let replaced = export(&run.dir, &["--force"]);
+    assert_eq!(replaced.status.code(), Some(0), "{}", text_of(&replaced));
+    assert_ne!(fs::read(&file).unwrap(), b"mine");
 }

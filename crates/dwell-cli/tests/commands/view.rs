@@ -498,3 +498,15 @@ fn a_browser_lists_opens_zooms_compares_and_follows() {
     let times: Value = serde_json::from_slice(&said).unwrap();
     assert!(times["zooms"].as_array().is_some_and(|zooms| zooms.len() > 1), "{times}");
 }
+
+#[test]
+fn a_folder_without_runs_is_served_with_a_warning() {
+    let place = Workplace::new();
+    let mut command = dwell();
+    let mut child = command.arg("view").arg(place.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.starts_with("warning: there is no run in this folder yet"), "{said}");
+}

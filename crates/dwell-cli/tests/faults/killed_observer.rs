@@ -143,11 +143,11 @@ fn a_recovery_that_is_killed_while_it_builds_is_started_again() {
 fn a_folder_that_is_no_run_is_not_recovered() {
     let work = Workplace::new();
     let recover_path = |path: &Path| dwell().arg("recover").arg(path).output().unwrap();
-    assert_refused(&recover_path(work.path()), "found neither raw/STATE nor a table", &["list the runs"]);
+    assert_refused(&recover_path(work.path()), "no run here", &["name a run"]);
     assert_refused(&recover_path(&work.path().join("missing")), "found no such file or directory", &[]);
     let file = work.path().join("file");
     fs::write(&file, "text").unwrap();
-    assert_refused(&recover_path(&file), "found neither raw/STATE nor a table", &[]);
+    assert_refused(&recover_path(&file), "no run here", &[]);
 }
 
 #[test]

@@ -86,5 +86,5 @@ fn a_run_without_its_manifest_cannot_be_checked_until_recovery_wrote_it_again() 
 fn a_folder_that_is_no_run_is_refused() {
     let work = Workplace::new();
     let run = Run { dir: work.path().to_owned() };
-    assert_refused(&verify(&run), "found neither raw/STATE nor a table", &["list the runs"]);
+    assert_refused(&verify(&run), "no run here", &["name a run"]);
 }

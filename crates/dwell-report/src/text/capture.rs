@@ -133,7 +133,7 @@ impl CaptureSummary {
     fn captured_line(&self) -> String {
         let rate = self.raw_bytes as f64 / self.duration_s.max(1e-9);
         format!(
-            "{} of {}, {} in {}, {}/s over {}; the model waited {} for the disk",
+            "{} of {}, {} of tensors in a file of {} with its index, {}/s over {}; the model waited {} for the disk",
             counted(self.packets, "packet"),
             counted(self.tokens, "token"),
             bytes(self.raw_bytes),
