@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use dwell_events::Hint;
+use dwell_report::text::visible_in_line;
 
 use crate::output::{complain, say};
 
@@ -77,12 +78,12 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn print_failure(failure: &Failure) {
     // One line, whatever a library put into its message.
     complain(format_args!("error: {}\n", failure.message.lines().collect::<Vec<_>>().join(" / ")));
-    failure.hints.iter().for_each(|hint| complain(format_args!("hint: {hint}\n")));
+    failure.hints.iter().for_each(|hint| complain(format_args!("hint: {}\n", visible_in_line(hint))));
 }
 
 /// Prints what to do next, or about something that is no error.
 pub(crate) fn print_hints(hints: &[String]) {
-    hints.iter().for_each(|hint| say(format_args!("hint: {hint}\n")));
+    hints.iter().for_each(|hint| say(format_args!("hint: {}\n", visible_in_line(hint))));
 }
 
 /// Turns the error of a library crate into one that is printed with its hints.

@@ -205,6 +205,8 @@ fn names_with_markup_stay_text() {
         .unwrap()
         .replace("\"run_id\": \"run\"", "\"run_id\": \"</script><img src=x onerror=alert(1)>\"");
     fs::write(&metadata, hostile).unwrap();
+    // With it, that would be said.
+    fs::remove_file(run.dir.join("manifest.json")).unwrap();
     let file = place.path().join("h.html");
     let page = written(&[], &[&run.dir], &file);
     assert_eq!(page["runs"][0]["run_id"], "</script><img src=x onerror=alert(1)>");

@@ -439,6 +439,25 @@ fn a_run_is_followed_while_it_is_recorded() {
 }
 
 #[test]
+fn a_run_can_be_asked_for_from_its_first_instant_on() {
+    let place = Workplace::new();
+    fs::create_dir_all(place.path().join("results")).unwrap();
+    let view = View::of(&place.path().join("results"));
+    let (mut child, dir) = endless_run(&place);
+    let name = format!("{}/run", dir.parent().unwrap().file_name().unwrap().to_str().unwrap());
+    let page = wait_for("a page", || {
+        let answer = view.get(&format!("/api/v1/page?run={name}"));
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        // There is no folder yet, or nothing in it for longer than a request may wait.
+        assert!(matches!(answer.status, 200 | 404 | 503), "{}: {body}", answer.status);
+        (answer.status == 200).then(|| answer.json())
+    });
+    assert_eq!(page["runs"][0]["state"], "recording");
+    send(child.id(), Signal::INT);
+    let _ = child.wait();
+}
+
+#[test]
 fn ending_the_view_leaves_nothing_behind() {
     let place = Workplace::new();
     let scratch = tempfile::tempdir().unwrap();
