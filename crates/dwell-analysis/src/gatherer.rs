@@ -139,11 +139,15 @@ impl Gatherer {
 
     /// Takes the rows of a block, whose memory is read before they are followed; see [`LifeMap::found`].
     pub(crate) fn push_block(&mut self, accesses: &[Access]) {
+        // Only the reading matters.
+        std::hint::black_box(self.read_regions(accesses));
+        if self.shards.is_some() {
+            // The lives of rows that wait are looked up later.
+            return accesses.iter().for_each(|access| self.push(access));
+        }
         let mut found = std::mem::take(&mut self.found);
         found.extend(accesses.iter().map(|access| self.lives.found(access.address)));
-        let read = found.iter().fold(0, |sum, &found| sum ^ self.lives.read(found));
-        // Only the reading matters.
-        std::hint::black_box(read ^ self.read_regions(accesses));
+        std::hint::black_box(found.iter().fold(0, |sum, &found| sum ^ self.lives.read(found)));
         accesses.iter().zip(found.drain(..)).for_each(|(access, found)| self.push_near(found, access));
         self.found = found;
     }
@@ -442,3 +446,7 @@ fn finished_life(
         is_inferred: life.is_inferred,
     }
 }
+
+#[cfg(test)]
+#[path = "gatherer_tests.rs"]
+mod tests;

@@ -47,6 +47,11 @@ pub(crate) fn thread_s() -> f64 {
     dwell_clock::thread_cpu_ns() as f64 * 1e-9
 }
 
+/// Time that all threads of this process have run.
+pub(crate) fn process_s() -> f64 {
+    dwell_clock::process_cpu_ns() as f64 * 1e-9
+}
+
 /// CPU time of all processes that this one started and waited for, with those that they waited for.
 pub(crate) fn child_cpu_s() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("reading the CPU time of children")?;

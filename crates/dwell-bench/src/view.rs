@@ -14,7 +14,7 @@ use dwell_store::RunDir;
 use crate::browser::{self, ScreenTimes};
 use crate::long_trace;
 use crate::report::Report;
-use crate::trial::{dwell, own_peak_kib, thread_s};
+use crate::trial::{dwell, own_peak_kib, process_s};
 
 /// Bars: seconds until a report is written or a page is sent, until a zoomed window is, memory of the server, and the part of
 /// building a run that its picture takes.
@@ -29,9 +29,9 @@ const ZOOM_STEPS: u32 = 24;
 /// Makes a run of so many accesses and looks at it.
 pub(crate) fn measure(rows: u64, report: &mut Report) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("making a folder for a run")?;
-    let begin_s = thread_s();
+    let begin_s = process_s();
     let run = long_trace::write(folder.path(), rows)?;
-    let written_s = thread_s() - begin_s;
+    let written_s = process_s() - begin_s;
     eprintln!("wrote {rows} rows in {written_s:.1} CPU s");
     let (analysed_s, drawn_s, overview) = analyse_and_draw(&run)?;
     let picture_share = (drawn_s - analysed_s) / (written_s + drawn_s);
@@ -79,13 +79,13 @@ pub(crate) fn measure(rows: u64, report: &mut Report) -> anyhow::Result<()> {
 
 /// CPU seconds of the metrics alone and with the picture, which is left in the run.
 fn analyse_and_draw(run: &RunDir) -> anyhow::Result<(f64, f64, Overview)> {
-    let begin_s = thread_s();
+    let begin_s = process_s();
     std::hint::black_box(analyse_run(run, Options::default())?);
-    let analysed_s = thread_s() - begin_s;
+    let analysed_s = process_s() - begin_s;
     eprintln!("metrics in {analysed_s:.1} CPU s");
-    let begin_s = thread_s();
+    let begin_s = process_s();
     let (metrics, overview) = draw_run(run, Options::default())?;
-    let drawn_s = thread_s() - begin_s;
+    let drawn_s = process_s() - begin_s;
     std::fs::write(run.metrics_csv(), metrics.metrics_csv_of(&Metric::ALL)).context("writing metrics")?;
     let overview_json = serde_json::to_vec(&overview).context("writing the overview")?;
     std::fs::write(run.overview_json(), overview_json).context("writing the overview")?;

@@ -14,19 +14,78 @@ const BATCHES_AHEAD: usize = 8;
 /// Rows from which on a thread is worth its cost.
 const LEAST_ROWS: u64 = 2_000_000;
 
-/// Gives all batches of a table, in order, until one is refused.
+type Batch = Result<RecordBatch, StoreError>;
+
+/// Gives all batches of a table, in order, until one cannot be read or is refused.
 pub(crate) fn for_each_batch(
     table: TableReader,
     mut take: impl FnMut(&RecordBatch) -> Result<(), MetricsError>,
 ) -> Result<(), MetricsError> {
-    let mut take_next = |batch: Result<RecordBatch, StoreError>| take(&batch?);
-    if table.total_rows() < LEAST_ROWS {
-        return { table }.try_for_each(take_next);
-    }
+    let is_long = table.total_rows() >= LEAST_ROWS;
+    let mut take = |batch: Batch| take(&batch?);
+    if is_long { read_ahead(table, &mut take) } else { { table }.try_for_each(&mut take) }
+}
+
+fn read_ahead(
+    mut table: TableReader,
+    take: &mut impl FnMut(Batch) -> Result<(), MetricsError>,
+) -> Result<(), MetricsError> {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(BATCHES_AHEAD);
         // Ends with the table, or when nobody receives any more.
-        scope.spawn(move || { table }.try_for_each(|batch| sender.send(batch).ok()));
-        receiver.into_iter().try_for_each(&mut take_next)
+        scope.spawn(move || table.try_for_each(|batch| sender.send(batch).ok()));
+        receiver.into_iter().try_for_each(take)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use dwell_events::schema::Table;
+    use dwell_events::schema::trace::{TraceBuilder, TraceRow};
+    use dwell_store::{TableWriter, open_table_columns};
+
+    use super::*;
+
+    /// Enough for more batches than may wait.
+    const ROWS: u64 = 200_000;
+
+    fn written_table(dir: &Path) -> impl Fn() -> TableReader + use<> {
+        let mut table = TableWriter::create(dir, Table::Trace).unwrap();
+        let mut rows = TraceBuilder::new("run");
+        (0..ROWS).for_each(|row| rows.push(&TraceRow { address: row, ..TraceRow::EMPTY }));
+        table.write(&rows.finish_batch()).unwrap();
+        table.finish().unwrap();
+        let dir = dir.to_owned();
+        move || open_table_columns(&dir, Table::Trace, &["address"]).unwrap()
+    }
+
+    #[test]
+    fn batches_that_are_read_ahead_come_in_the_order_of_the_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = written_table(dir.path());
+        let mut ahead: Vec<RecordBatch> = Vec::new();
+        read_ahead(table(), &mut |batch| {
+            ahead.push(batch?);
+            Ok(())
+        })
+        .unwrap();
+        assert!(ahead.len() > BATCHES_AHEAD + 1, "{} batches", ahead.len());
+        let read: Vec<RecordBatch> = table().map(Result::unwrap).collect();
+        assert_eq!(ahead, read);
+    }
+
+    #[test]
+    fn a_refused_batch_is_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = written_table(dir.path());
+        let mut taken = 0;
+        let outcome = read_ahead(table(), &mut |_| {
+            taken += 1;
+            if taken == 2 { Err(MetricsError::NotFinished { run: dir.path().to_owned() }) } else { Ok(()) }
+        });
+        assert!(matches!(outcome, Err(MetricsError::NotFinished { .. })));
+        assert_eq!(taken, 2);
+    }
 }
