@@ -169,16 +169,6 @@ impl RegionsSummary {
     }
 }
 
-/// Steps that give every region type a class; none if the trace has no steps.
-fn decisive_steps(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>) -> Option<u64> {
-    // One more, in which what is to last so long is stored.
-    tokens_per_s.map(|tokens_per_s| (decisive_s(thresholds) * tokens_per_s).ceil() as u64 + 1)
-}
-
-fn decisive_s(thresholds: &SuitabilityThresholds) -> f64 {
-    thresholds.high_retention_s.max(thresholds.medium_retention_s)
-}
-
 /// What would give every region type a class that the run was too short for: `201 steps`. Without steps, a time of use.
 pub(crate) fn decided_by(thresholds: &SuitabilityThresholds, tokens_per_s: Option<f64>, steps: u64) -> String {
     match decisive_steps(thresholds, tokens_per_s) {

@@ -26,7 +26,7 @@ pub(crate) const METADATA_FILE: &str = "metadata.json";
 pub(crate) const OVERVIEW_FILE: &str = "overview.json";
 
 /// Longest `metadata.json`: a hundred times the usual. Its values take up to fifty times their size in memory.
-const METADATA_MAX_BYTES: u64 = 2 << 20;
+const METADATA_MAX_BYTES: u64 = 8 << 20;
 
 const CREATING: &str = "creating a run directory";
 /// How often the folder of a model may vanish before its run is in it.
