@@ -4,6 +4,7 @@ use dwell_analysis::MetricsReport;
 use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::{BuiltTable, ProcessSamples};
+use dwell_events::host::Host;
 use dwell_events::{CollectorName, RegionType, Severity};
 use dwell_label::Labelled;
 use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
@@ -14,7 +15,7 @@ use crate::metadata::is_traced;
 pub(crate) fn validity(
     effect: &ObserverEffect,
     telemetry: &Telemetry,
-    host: &HostFacts,
+    host: &Host,
     ignores_throttle: bool,
 ) -> Validity {
     let sensors = telemetry.sensors.as_ref();
@@ -31,7 +32,7 @@ pub(crate) fn validity(
 }
 
 /// Memory of the observer by what the machine had available before the run; by all it has if nobody looked at that.
-fn machine_memory_share(effect: &ObserverEffect, telemetry: &Telemetry, host: &HostFacts) -> Option<f64> {
+fn machine_memory_share(effect: &ObserverEffect, telemetry: &Telemetry, host: &Host) -> Option<f64> {
     let baseline = telemetry.baseline.as_ref();
     let available = baseline.and_then(|baseline| baseline.memory_available_bytes.available().copied());
     let memory_bytes = available.or(host.memory_bytes).filter(|bytes| *bytes > 0)?;
