@@ -34,6 +34,7 @@ fn runs() -> Vec<ValidityInput> {
                             runs.push(ValidityInput {
                                 observer_cpu_pct: Some(observer_cpu_pct),
                                 observer_memory_share: Some(observer_memory_share),
+                                observer_machine_memory_share: None,
                                 throttle_events: Some(throttle_events),
                                 baseline_cpu_pct: Some(baseline_cpu_pct),
                                 package_temp_peak_c: Some(package_temp_peak_c),
