@@ -10,7 +10,7 @@ use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, bui
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
-use dwell_files::{FileError, OWN_TEXT_MAX_BYTES, read_json, write_bytes_atomically, write_json_line_atomically};
+use dwell_files::{FileError, OWN_TEXT_MAX_BYTES, read_json, write_json_line_atomically};
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
@@ -20,6 +20,7 @@ use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
 use crate::memory_report::{TokenMemory, memory_report};
 use crate::metadata::run_metadata;
+use crate::run_files::{write_metrics, write_views};
 use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
 use crate::seal::Seal;
 use crate::server_figures::ServerFiguresFile;
@@ -112,7 +113,7 @@ fn build_and_seal(
             overview: &overview,
             bins: build.bins,
         };
-        setup.views.iter().try_for_each(|view| write_view(run, *view, &viewed))?;
+        write_views(run, setup.views, &viewed)?;
     }
     let metadata = Seal { metadata, metrics: Some(&metrics), state, results: results_of(run) }.apply(run)?;
     Ok(BuiltRun {
@@ -147,22 +148,6 @@ pub(crate) fn results_of(run: &RunDir) -> Option<&Path> {
     let model_dir = run.path().parent()?;
     let is_named = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
     (is_named(run.path(), run.run_id()) && is_named(model_dir, run.model_id())).then(|| model_dir.parent()).flatten()
-}
-
-fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &BuildOptions) -> Result<(), BuildError> {
-    let file = |name: &str| run.path().join(name);
-    write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv_of(&build.metrics).as_bytes())?;
-    write_bytes_atomically(&file("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
-    write_bytes_atomically(&file("retention_histogram.csv"), metrics.retention_histogram_csv(build.bins).as_bytes())?;
-    Ok(())
-}
-
-fn write_view(run: &RunDir, view: &dyn RunView, viewed: &ViewedRun<'_>) -> Result<(), BuildError> {
-    let Some(content) = view.content(viewed).map_err(|reason| BuildError::Figure { reason })? else { return Ok(()) };
-    let path = run.path().join(view.path());
-    let folder = path.parent().unwrap_or(run.path());
-    fs::create_dir_all(folder).map_err(|error| StoreError::from_io("making the folder of plots", folder, error))?;
-    Ok(write_bytes_atomically(&path, content.as_bytes())?)
 }
 
 fn read_raw<T: serde::de::DeserializeOwned>(run: &RunDir, name: &str) -> Result<T, FileError> {

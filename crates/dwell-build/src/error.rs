@@ -32,6 +32,13 @@ pub enum BuildError {
         run: PathBuf,
     },
 
+    /// The run is an import that did not come to its end. What it was made from is elsewhere, so it is made anew.
+    #[error("this import was killed, and an import cannot be resumed: {run:?}")]
+    ImportKilled {
+        /// The run.
+        run: PathBuf,
+    },
+
     /// There is nothing that a run could be finished from.
     #[error("recovering found no raw/{}, which every recording begins with: {run:?}", RunRecord::FILE_NAME)]
     NothingRecorded {
@@ -131,6 +138,10 @@ impl Hint for BuildError {
                 format!("check it with `dwell verify '{}'`", run.display()),
                 format!("to rebuild: rm '{0}/manifest.json' && dwell recover '{0}'", run.display()),
             ],
+            BuildError::ImportKilled { run } => {
+                let run = run.display();
+                vec![format!("rm -r '{run}', then import again: its command line is in '{run}/raw/import.json'")]
+            }
             BuildError::NothingRecorded { .. } => {
                 vec!["nothing was recorded; run it again with another --run-id".to_owned()]
             }

@@ -5,6 +5,7 @@ use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::{BuiltTable, ProcessSamples};
 use dwell_events::host::Host;
+use dwell_events::schema::loss::LossRow;
 use dwell_events::{CollectorName, RegionType, Severity};
 use dwell_label::Labelled;
 use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
@@ -47,8 +48,7 @@ pub(crate) fn quality(
     collected: (&ProcessSamples, &[BuiltTable]),
     metrics: &MetricsReport,
 ) -> Quality {
-    let lost = labelled.loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
-    let lost_records = lost.map(|row| row.count).fold(0, u64::saturating_add);
+    let lost_records = lost_records(&labelled.loss);
     if !is_traced(record, labelled) {
         let (samples, tables) = collected;
         let asked = &record.request.collectors;
@@ -60,6 +60,12 @@ pub(crate) fn quality(
         return Quality::of(&QualityInput { collector, rows, lost_records, ..QualityInput::default() });
     }
     trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, lost_records)
+}
+
+/// Records that should be there and are not, as far as they could be counted.
+pub(crate) fn lost_records(loss: &[LossRow]) -> u64 {
+    let lost = loss.iter().filter(|row| row.kind.severity() == Severity::DataLoss);
+    lost.map(|row| row.count).fold(0, u64::saturating_add)
 }
 
 /// Whether a trace is whole enough to be used.

@@ -19,6 +19,7 @@ mod memory_report;
 mod metadata;
 mod recover;
 mod relabel;
+mod run_files;
 mod run_loss;
 mod seal;
 mod server_figures;

@@ -10,6 +10,7 @@ use dwell_metadata::RunRecord;
 use dwell_ring::process_exists;
 use dwell_store::{RunDir, RunState};
 
+use crate::import::IMPORT_FILE;
 use crate::{BuildError, BuildListener, BuildSetup, BuiltRun, build_run};
 
 /// How long processes that were killed, or whose parent was, may take to die; the kernel sees to it.
@@ -26,6 +27,10 @@ pub fn recover_run(
     let state = marker.as_ref().map_or(RunState::Recording, |marker| marker.state);
     if state.is_final() && run.manifest_json().is_file() {
         return Err(BuildError::AlreadyBuilt { run: path.to_owned() });
+    }
+    if run.raw().join(IMPORT_FILE).is_file() {
+        ensure_unattended(&run)?;
+        return Err(BuildError::ImportKilled { run: path.to_owned() });
     }
     if !run.raw().join(RunRecord::FILE_NAME).is_file() {
         return Err(BuildError::NothingRecorded { run: path.to_owned() });

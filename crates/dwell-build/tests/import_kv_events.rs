@@ -81,11 +81,11 @@ fn request(dir: &Path, files: &[&str]) -> ImportRequest {
 }
 
 fn importer() -> &'static dyn Importer {
-    import::ALL.into_iter().find(|importer| importer.name() == "kv-events").unwrap()
+    import::ALL.iter().copied().find(|importer| importer.name() == "kv-events").unwrap()
 }
 
 fn import_kv_events(request: &ImportRequest) -> Result<ImportReport, ImportError> {
-    import::import(importer(), request)
+    import::import(importer(), request, &[])
 }
 
 fn import(dir: &Path, files: &[&str]) -> ImportReport {

@@ -79,7 +79,6 @@ impl Importer for KvEvents {
         Ok(Imported {
             found: found(&events),
             metadata: metadata(options.clock, events),
-            metrics: None,
             loss: losses(&report),
             summary: summary(&report),
         })

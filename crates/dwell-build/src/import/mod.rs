@@ -4,25 +4,34 @@
 //! raw streams and tables into a run directory and says what it knows of the run; everything that makes the directory a
 //! run is done here, by the same seal as for a run that dwell recorded.
 
+pub mod accesses;
 mod kv_events;
+mod reorder;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use dwell_analysis::MetricsReport;
 use dwell_events::schema::Table;
 use dwell_events::schema::loss::{self, LossRow};
 use dwell_events::{Hint, Severity};
-use dwell_metadata::{RunMetadata, TableOrigin};
+use dwell_files::{write_json_atomically, write_json_line_atomically};
+use dwell_metadata::{RunMetadata, RunView, TableOrigin, ViewedRun};
+use dwell_metrics::draw_run;
 use dwell_store::{RunDir, RunState, StoreError, TableWriter, unix_secs_now, utc_text};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::BuildError;
+use crate::judgement::{lost_records, trace_quality};
+use crate::run_files::{write_metrics, write_views};
 use crate::seal::Seal;
 
+/// What is being imported, in `raw/`, before anything else of the run is there.
+pub(crate) const IMPORT_FILE: &str = "import.json";
+
 /// Every importer.
-pub static ALL: [&dyn Importer; 1] = [&kv_events::KvEvents];
+pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents];
 
 /// Reads one format of other programs.
 pub trait Importer: Sync {
@@ -66,6 +75,8 @@ pub enum Takes {
     Number(&'static str),
     /// A text, shown under this name.
     Text(&'static str),
+    /// One of these names.
+    OneOf(&'static str, &'static [&'static str]),
 }
 
 /// What to import, and how.
@@ -85,12 +96,18 @@ pub struct ImportRequest {
     pub command_line: Vec<String>,
 }
 
+/// Content of [`IMPORT_FILE`]: how to repeat an import that was killed.
+#[derive(Serialize)]
+struct ImportRecord<'a> {
+    format: &'a str,
+    files: &'a [PathBuf],
+    command_line: &'a [String],
+}
+
 /// What an importer found.
 pub struct Imported {
     /// What is known of the run. What every import says the same way is filled in.
     pub metadata: RunMetadata,
-    /// Metrics of its tables; none if none were computed.
-    pub metrics: Option<MetricsReport>,
     /// What is missing.
     pub loss: Vec<LossRow>,
     /// What was found, for programs: keys of the report.
@@ -177,20 +194,39 @@ impl Hint for ImportError {
     }
 }
 
+impl From<BuildError> for ImportError {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Store(error) => Self::Store(error),
+            other => Self::Refused { message: other.to_string(), hints: other.hints() },
+        }
+    }
+}
+
 /// Makes a run of recorded files. If that fails, nothing is left behind.
-pub fn import(importer: &dyn Importer, request: &ImportRequest) -> Result<ImportReport, ImportError> {
+///
+/// If the importer wrote a `trace`, metrics are computed, and these views are drawn of it.
+pub fn import(
+    importer: &dyn Importer,
+    request: &ImportRequest,
+    views: &[&dyn RunView],
+) -> Result<ImportReport, ImportError> {
     let run = match &request.run_id {
         Some(run_id) => RunDir::create(&request.results, &request.model_id, run_id)?,
         None => RunDir::create_fresh(&request.results, &request.model_id)?,
     };
-    import_into(&run, importer, request).inspect_err(|_| {
-        let _ = fs::remove_dir_all(run.path());
-        // A model without other runs has no folder.
-        let _ = run.path().parent().map(fs::remove_dir);
-    })
+    import_into(&run, importer, request, views).inspect_err(|_| run.discard())
 }
 
-fn import_into(run: &RunDir, importer: &dyn Importer, request: &ImportRequest) -> Result<ImportReport, ImportError> {
+fn import_into(
+    run: &RunDir,
+    importer: &dyn Importer,
+    request: &ImportRequest,
+    views: &[&dyn RunView],
+) -> Result<ImportReport, ImportError> {
+    let beginning =
+        ImportRecord { format: importer.name(), files: &request.files, command_line: &request.command_line };
+    write_json_atomically(&run.raw().join(IMPORT_FILE), &beginning).map_err(StoreError::from)?;
     run.set_state(RunState::Building)?;
     let imported = importer.import(request, run)?;
     let mut loss_table = TableWriter::create(run.path(), Table::Loss)?;
@@ -207,8 +243,12 @@ fn import_into(run: &RunDir, importer: &dyn Importer, request: &ImportRequest) -
     };
     let source = metadata.collectors.used.first().cloned().unwrap_or_default();
     metadata.tables.insert(Table::Loss.name().to_owned(), TableOrigin { rows, basis: "reported".to_owned(), source });
-    let metrics = imported.metrics.as_ref();
-    let metadata = Seal { metadata, metrics, state, results: Some(&request.results) }.apply(run)?;
+    metadata.state = state.name().to_owned();
+    let metrics = match run.table(Table::Trace).is_file() {
+        true => Some(draw_accesses(run, &mut metadata, &imported.loss, views)?),
+        false => None,
+    };
+    let metadata = Seal { metadata, metrics: metrics.as_ref(), state, results: Some(&request.results) }.apply(run)?;
     Ok(ImportReport {
         run_dir: run.path().to_owned(),
         run_id: run.run_id().to_owned(),
@@ -218,4 +258,23 @@ fn import_into(run: &RunDir, importer: &dyn Importer, request: &ImportRequest) -
         summary: imported.summary,
         metadata,
     })
+}
+
+/// Metrics, picture and views of a trace, as a run that was recorded has them.
+fn draw_accesses(
+    run: &RunDir,
+    metadata: &mut RunMetadata,
+    loss: &[LossRow],
+    views: &[&dyn RunView],
+) -> Result<MetricsReport, ImportError> {
+    let build = metadata.build.clone().unwrap_or_default();
+    let (mut metrics, overview) = draw_run(run, build.analysis).map_err(BuildError::from)?;
+    let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
+    metadata.quality = Some(trace_quality(collector, &metrics, lost_records(loss)));
+    metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    write_metrics(run, &metrics, &build)?;
+    write_json_line_atomically(&run.overview_json(), &overview).map_err(StoreError::from)?;
+    let viewed = ViewedRun { path: run.path(), metadata, metrics: &metrics, overview: &overview, bins: build.bins };
+    write_views(run, views, &viewed)?;
+    Ok(metrics)
 }

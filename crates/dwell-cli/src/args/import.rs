@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 use dwell_build::import::{self, ImportOption, Importer, Takes};
@@ -53,7 +54,7 @@ impl FromArgMatches for ImportCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
-        let importer = import::ALL.into_iter().find(|importer| importer.name() == name).ok_or_else(missing)?;
+        let importer = import::ALL.iter().copied().find(|importer| importer.name() == name).ok_or_else(missing)?;
         let given = |option: &ImportOption| Some((option.name, value_of(option, matches)?));
         Ok(Self {
             importer,
@@ -81,6 +82,7 @@ fn argument(option: &ImportOption) -> Arg {
         Takes::Nothing => argument.action(ArgAction::SetTrue),
         Takes::Number(name) => argument.value_name(name).value_parser(value_parser!(u64).range(1..)),
         Takes::Text(name) => argument.value_name(name),
+        Takes::OneOf(name, names) => argument.value_name(name).value_parser(PossibleValuesParser::new(names)),
     }
 }
 
@@ -88,6 +90,6 @@ fn value_of(option: &ImportOption, matches: &ArgMatches) -> Option<String> {
     match option.takes {
         Takes::Nothing => matches.get_flag(option.name).then(String::new),
         Takes::Number(_) => matches.get_one::<u64>(option.name).map(u64::to_string),
-        Takes::Text(_) => matches.get_one::<String>(option.name).cloned(),
+        Takes::Text(_) | Takes::OneOf(_, _) => matches.get_one::<String>(option.name).cloned(),
     }
 }

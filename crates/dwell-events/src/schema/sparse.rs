@@ -1,7 +1,8 @@
-//! Columns that most sources leave empty.
+//! Columns that cost little where most sources leave them empty, or say the same in every row.
 //!
 //! A missing value costs one addition: nulls are only counted until a value comes or the batch ends. The columns of
 //! latency, cache level, NUMA node and processor are in every row of `trace`, and the sources that fill them are few.
+//! A word that repeats costs a comparison, where a dictionary builder would hash it.
 
 use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
@@ -20,45 +21,98 @@ impl<T: ArrowPrimitiveType> SparseNumbers<T> {
         Self { builder: PrimitiveBuilder::new(), pending_nulls: 0 }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, value: Option<T::Native>) {
         match value {
             None => self.pending_nulls += 1,
             Some(value) => {
-                self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
+                self.flush();
                 self.builder.append_value(value);
             }
         }
     }
 
     pub(super) fn finish(&mut self) -> PrimitiveArray<T> {
-        self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
+        self.flush();
         self.builder.finish()
     }
+
+    /// Appending no nulls would still make the builder mark each row as there or not.
+    fn flush(&mut self) {
+        if self.pending_nulls > 0 {
+            self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
+        }
+    }
 }
 
-/// Words, most of them missing.
-pub(super) struct SparseText {
+/// Words that often repeat the row before, or are missing like it: such a row costs a comparison.
+pub(super) struct RepeatedText {
     builder: TextBuilder,
-    pending_nulls: usize,
+    word: String,
+    is_missing: bool,
+    /// Rows with the word that are not in the builder yet.
+    pending_rows: usize,
 }
 
-impl SparseText {
+impl RepeatedText {
     pub(super) fn new() -> Self {
-        Self { builder: TextBuilder::new(), pending_nulls: 0 }
+        Self { builder: TextBuilder::new(), word: String::new(), is_missing: true, pending_rows: 0 }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, value: Option<&str>) {
-        match value {
-            None => self.pending_nulls += 1,
-            Some(value) => {
-                self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
-                self.builder.append_value(value);
-            }
+        let is_repeated = match value {
+            None => self.is_missing,
+            Some(word) => !self.is_missing && self.word == word,
+        };
+        if !is_repeated {
+            self.flush();
+            self.is_missing = value.is_none();
+            self.word.clear();
+            self.word.push_str(value.unwrap_or_default());
         }
+        self.pending_rows += 1;
     }
 
     pub(super) fn finish(&mut self) -> DictionaryArray<Int32Type> {
-        self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
+        self.flush();
         self.builder.finish()
+    }
+
+    fn flush(&mut self) {
+        match std::mem::take(&mut self.pending_rows) {
+            0 => {}
+            rows if self.is_missing => self.builder.append_nulls(rows),
+            1 => self.builder.append_value(&self.word),
+            rows => self.builder.append_values(&self.word, rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn words_come_back_in_order_whatever_repeats_or_is_missing() {
+        let rows = [None, None, Some("a"), Some("a"), Some(""), None, Some("b"), Some("a"), Some(""), Some("")];
+        let mut column = RepeatedText::new();
+        for batch in [&rows[..], &rows[3..], &[], &rows[..1]] {
+            batch.iter().for_each(|row| column.push(*row));
+            let words = column.finish();
+            let words = words.downcast_dict::<StringArray>().expect("words are strings");
+            assert_eq!(words.into_iter().collect::<Vec<_>>(), batch);
+        }
+    }
+
+    #[test]
+    fn a_batch_without_missing_numbers_has_none_marked() {
+        let mut column = SparseNumbers::<arrow_array::types::UInt32Type>::new();
+        [1, 2, 3].map(|number| column.push(Some(number)));
+        assert!(column.finish().nulls().is_none());
+        [Some(1), None, Some(3), None].map(|number| column.push(number));
+        assert_eq!(column.finish().into_iter().collect::<Vec<_>>(), [Some(1), None, Some(3), None]);
     }
 }

@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{UInt16Builder, UInt32Builder, UInt64Builder};
+use arrow_array::builder::{UInt32Builder, UInt64Builder};
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::sparse::{SparseNumbers, SparseText};
+use super::sparse::{RepeatedText, SparseNumbers};
 pub use super::trace_columns::{TraceColumns, UnfitTrace};
 use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
@@ -175,30 +175,26 @@ pub(super) const MEANINGS: [Meaning; 24] = [
 pub struct TraceBuilder {
     run_id: String,
     next_sample_id: u64,
-    rows: usize,
-    run_ids: TextBuilder,
-    sample_ids: UInt64Builder,
     timestamps_ns: UInt64Builder,
-    phases: TextBuilder,
+    phases: RepeatedText,
     addresses: UInt64Builder,
-    pages: UInt64Builder,
-    op_types: TextBuilder,
-    symbols: TextBuilder,
-    dsos: TextBuilder,
-    region_types: TextBuilder,
+    op_types: RepeatedText,
+    symbols: RepeatedText,
+    dsos: RepeatedText,
+    region_types: RepeatedText,
     region_ids: UInt32Builder,
     latencies_ns: SparseNumbers<UInt32Type>,
-    cache_levels: SparseText,
+    cache_levels: RepeatedText,
     numa_nodes: SparseNumbers<UInt8Type>,
     cpu_ids: SparseNumbers<UInt16Type>,
-    thread_ids: UInt32Builder,
-    token_indices: UInt32Builder,
-    contexts: UInt32Builder,
+    thread_ids: SparseNumbers<UInt32Type>,
+    token_indices: SparseNumbers<UInt32Type>,
+    contexts: SparseNumbers<UInt32Type>,
     sizes: UInt64Builder,
-    steps: UInt32Builder,
-    tensors: TextBuilder,
-    layers: UInt16Builder,
-    sources: TextBuilder,
+    steps: SparseNumbers<UInt32Type>,
+    tensors: RepeatedText,
+    layers: SparseNumbers<UInt16Type>,
+    sources: RepeatedText,
     periods: UInt64Builder,
 }
 
@@ -208,42 +204,38 @@ impl TraceBuilder {
         Self {
             run_id: run_id.to_owned(),
             next_sample_id: 0,
-            rows: 0,
-            run_ids: TextBuilder::new(),
-            sample_ids: UInt64Builder::new(),
             timestamps_ns: UInt64Builder::new(),
-            phases: TextBuilder::new(),
+            phases: RepeatedText::new(),
             addresses: UInt64Builder::new(),
-            pages: UInt64Builder::new(),
-            op_types: TextBuilder::new(),
-            symbols: TextBuilder::new(),
-            dsos: TextBuilder::new(),
-            region_types: TextBuilder::new(),
+            op_types: RepeatedText::new(),
+            symbols: RepeatedText::new(),
+            dsos: RepeatedText::new(),
+            region_types: RepeatedText::new(),
             region_ids: UInt32Builder::new(),
             latencies_ns: SparseNumbers::new(),
-            cache_levels: SparseText::new(),
+            cache_levels: RepeatedText::new(),
             numa_nodes: SparseNumbers::new(),
             cpu_ids: SparseNumbers::new(),
-            thread_ids: UInt32Builder::new(),
-            token_indices: UInt32Builder::new(),
-            contexts: UInt32Builder::new(),
+            thread_ids: SparseNumbers::new(),
+            token_indices: SparseNumbers::new(),
+            contexts: SparseNumbers::new(),
             sizes: UInt64Builder::new(),
-            steps: UInt32Builder::new(),
-            tensors: TextBuilder::new(),
-            layers: UInt16Builder::new(),
-            sources: TextBuilder::new(),
+            steps: SparseNumbers::new(),
+            tensors: RepeatedText::new(),
+            layers: SparseNumbers::new(),
+            sources: RepeatedText::new(),
             periods: UInt64Builder::new(),
         }
     }
 
     /// Rows gathered since the last batch.
     pub fn len(&self) -> usize {
-        self.rows
+        self.addresses.values_slice().len()
     }
 
     /// Whether nothing was gathered since the last batch.
     pub fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.len() == 0
     }
 
     /// Rows gathered since the builder was made.
@@ -253,44 +245,45 @@ impl TraceBuilder {
 
     /// Adds one access.
     pub fn push(&mut self, row: &TraceRow<'_>) {
-        self.run_ids.append_value(&self.run_id);
-        self.sample_ids.append_value(self.next_sample_id);
         self.timestamps_ns.append_value(row.timestamp_ns);
-        self.phases.append_option(row.phase.map(Phase::name));
+        self.phases.push(row.phase.map(Phase::name));
         self.addresses.append_value(row.address);
-        self.pages.append_value(row.address >> PAGE_SHIFT);
-        self.op_types.append_value(row.op_type.name());
-        self.symbols.append_value(row.symbol);
-        self.dsos.append_value(row.dso);
-        self.region_types.append_value(row.region_type.name());
+        self.op_types.push(Some(row.op_type.name()));
+        self.symbols.push(Some(row.symbol));
+        self.dsos.push(Some(row.dso));
+        self.region_types.push(Some(row.region_type.name()));
         self.region_ids.append_value(row.region_id);
         self.latencies_ns.push(row.access_latency_ns);
         self.cache_levels.push(row.cache_level);
         self.numa_nodes.push(row.numa_node);
         self.cpu_ids.push(row.cpu_id);
-        self.thread_ids.append_option(row.thread_id);
-        self.token_indices.append_option(row.token_index);
-        self.contexts.append_option(row.context_tokens);
+        self.thread_ids.push(row.thread_id);
+        self.token_indices.push(row.token_index);
+        self.contexts.push(row.context_tokens);
         self.sizes.append_value(row.size_bytes);
-        self.steps.append_option(row.step);
-        self.tensors.append_value(row.tensor);
-        self.layers.append_option(row.layer);
-        self.sources.append_value(row.source);
+        self.steps.push(row.step);
+        self.tensors.push(Some(row.tensor));
+        self.layers.push(row.layer);
+        self.sources.push(Some(row.source));
         self.periods.append_value(row.period);
         self.next_sample_id += 1;
-        self.rows += 1;
     }
 
     /// The gathered rows as a batch of the table's schema; the builder is empty afterwards.
     pub fn finish_batch(&mut self) -> RecordBatch {
-        self.rows = 0;
+        let rows = self.len();
+        let first_sample_id = self.next_sample_id - rows as u64;
+        let mut run_ids = TextBuilder::new();
+        run_ids.append_values(&self.run_id, rows);
+        let pages = self.addresses.values_slice().iter().map(|address| address >> PAGE_SHIFT);
+        let pages = UInt64Array::from_iter_values(pages);
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.run_ids.finish()),
-            Arc::new(self.sample_ids.finish()),
+            Arc::new(run_ids.finish()),
+            Arc::new(UInt64Array::from_iter_values(first_sample_id..self.next_sample_id)),
             Arc::new(self.timestamps_ns.finish()),
             Arc::new(self.phases.finish()),
             Arc::new(self.addresses.finish()),
-            Arc::new(self.pages.finish()),
+            Arc::new(pages),
             Arc::new(self.op_types.finish()),
             Arc::new(self.symbols.finish()),
             Arc::new(self.dsos.finish()),

@@ -141,11 +141,8 @@ impl RegionTable {
         if classifier.is_late(access.timestamp_ns) {
             return self.keyed(RegionKey::Late(region_type), region_type, access, None);
         }
-        let runs = classifier.runs_around(access.address, access.timestamp_ns);
-        match runs.into_iter().flatten().find(|run| run.region_type == region_type) {
-            Some(run) => run.region_id,
-            None => self.add(region_type, KnownRegion::from(access), true),
-        }
+        let known = classifier.region_around(region_type, access.address, access.timestamp_ns);
+        known.unwrap_or_else(|| self.add(region_type, KnownRegion::from(access), true))
     }
 
     fn keyed(

@@ -98,10 +98,12 @@ impl Classifier {
         self.pages.at(address).filter(|_| !is_over)
     }
 
-    /// What is known of the page of a byte, and of the pages before and after it.
-    pub(crate) fn runs_around(&self, address: u64, time_ns: u64) -> [Option<Run>; 3] {
-        let [before, after] = neighbours(address);
-        [Some(address), before, after].map(|at| at.and_then(|at| self.run_at(at, time_ns)))
+    /// The region of this type that the page of a byte is in, or the page before or after it.
+    pub(crate) fn region_around(&self, region_type: RegionType, address: u64, time_ns: u64) -> Option<u32> {
+        let region_at = |at: u64| self.run_at(at, time_ns).filter(|run| run.region_type == region_type);
+        // Most accesses are to pages that are known: their neighbours are not looked at.
+        let found = region_at(address).or_else(|| neighbours(address).into_iter().flatten().find_map(region_at));
+        found.map(|run| run.region_id)
     }
 
     fn advance(&mut self, time_ns: u64) {

@@ -1,10 +1,9 @@
 //! One rule, and the first of many that matches.
 
-use std::collections::HashMap;
-
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{OpType, Phase, RegionType};
 use regex::bytes::Regex;
+use rustc_hash::FxHashMap;
 
 /// Which accesses a rule may label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -49,9 +48,16 @@ impl Rule {
 /// a symbol is remembered.
 #[derive(Default)]
 pub(crate) struct RuleSearch {
-    /// Rules whose texts match, by symbol, dso and source.
-    by_texts: HashMap<Box<str>, Box<[u32]>>,
-    key: String,
+    /// What is remembered, by symbol: a symbol has few libraries and sources.
+    by_symbol: FxHashMap<Box<str>, Vec<TextMatch>>,
+    remembered: usize,
+}
+
+/// Rules whose texts match a symbol together with these.
+struct TextMatch {
+    dso: Box<str>,
+    source: Box<str>,
+    rules: Box<[u32]>,
 }
 
 impl RuleSearch {
@@ -59,18 +65,25 @@ impl RuleSearch {
     const TEXTS_MAX: usize = 1 << 16;
 
     pub(crate) fn first_match<'r>(&mut self, rules: &'r [Rule], access: &TraceRow<'_>) -> Option<&'r Rule> {
-        self.key.clear();
-        for text in [access.symbol, "\0", access.dso, "\0", access.source] {
-            self.key.push_str(text);
+        if self.remembered_for(access).is_none() {
+            self.remember(rules, access);
         }
-        if !self.by_texts.contains_key(self.key.as_str()) {
-            if self.by_texts.len() == Self::TEXTS_MAX {
-                self.by_texts.clear();
-            }
-            let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.matches_text(access)).map(|(index, _)| index);
-            self.by_texts.insert(self.key.as_str().into(), matching.collect());
+        let candidates = self.remembered_for(access)?.iter().map(|&index| &rules[index as usize]);
+        candidates.into_iter().find(|rule| rule.matches_rest(access))
+    }
+
+    fn remembered_for(&self, access: &TraceRow<'_>) -> Option<&[u32]> {
+        let is_same = |found: &&TextMatch| *found.dso == *access.dso && *found.source == *access.source;
+        self.by_symbol.get(access.symbol)?.iter().find(is_same).map(|found| &*found.rules)
+    }
+
+    fn remember(&mut self, rules: &[Rule], access: &TraceRow<'_>) {
+        if self.remembered == Self::TEXTS_MAX {
+            *self = Self::default();
         }
-        let candidates = self.by_texts.get(self.key.as_str())?;
-        candidates.iter().map(|&index| &rules[index as usize]).find(|rule| rule.matches_rest(access))
+        let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.matches_text(access)).map(|(index, _)| index);
+        let found = TextMatch { dso: access.dso.into(), source: access.source.into(), rules: matching.collect() };
+        self.by_symbol.entry(access.symbol.into()).or_default().push(found);
+        self.remembered += 1;
     }
 }
