@@ -275,6 +275,7 @@ impl Analyser {
             mrm_trace: None,
             region_names: BTreeMap::new(),
             totals: Totals::default(),
+            withholds_times: false,
         };
         let overview = self.overview.take();
         let mut overview = overview.map(|overview| overview.finish(self.gathering.step_bytes()));

@@ -166,12 +166,13 @@ pub struct MetricTable {
 }
 
 /// The lines of a file: names of the columns, then one line per row.
-pub(crate) fn csv_text<Row>(columns: &[&Column<Row>], rows: &[Row]) -> String {
+pub(crate) fn csv_text<Row>(columns: &[&Column<Row>], rows: &[Row], is_shown: impl Fn(&Column<Row>) -> bool) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Writing to memory fails only for lines of unequal length, and all have the header's.
     let _ = writer.write_record(columns.iter().map(|column| column.name));
     for row in rows {
-        let field = |column: &&Column<Row>| column.value(row).map_or_else(String::new, |value| value.to_string());
+        let value = |column: &Column<Row>| column.value(row).filter(|_| is_shown(column));
+        let field = |column: &&Column<Row>| value(column).map_or_else(String::new, |value| value.to_string());
         let _ = writer.write_record(columns.iter().map(field));
     }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()

@@ -120,7 +120,7 @@ impl MetricsReport {
 
     /// The same as CSV.
     pub fn retention_histogram_csv(&self, bins: usize) -> String {
-        csv_text(&HISTOGRAM_COLUMNS.each_ref(), &self.retention_histogram(bins))
+        csv_text(&HISTOGRAM_COLUMNS.each_ref(), &self.retention_histogram(bins), |_| true)
     }
 
     fn gathered_lives(&self) -> Vec<GatheredLives> {

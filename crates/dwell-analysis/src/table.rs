@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::column::{Column, MetricTable, Value, csv_text};
+use crate::column::{Column, MetricTable, Unit, Value, csv_text};
 use crate::frames::MrmTraceFrames;
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
@@ -107,6 +107,9 @@ pub struct MetricsReport {
     /// What the figures were computed from; empty by the definitions of mrm-trace.
     #[serde(skip)]
     pub(crate) totals: Totals,
+    /// Whether the times of the trace are only an order.
+    #[serde(skip)]
+    pub(crate) withholds_times: bool,
 }
 
 impl MetricsReport {
@@ -147,6 +150,13 @@ impl MetricsReport {
         }
     }
 
+    /// Leaves out of CSV whatever is a time, and rates no memory: the timestamps of the trace count something else than
+    /// nanoseconds.
+    pub fn withhold_times(&mut self) {
+        self.withholds_times = true;
+        self.region_types.iter_mut().for_each(|row| row.suitability.withdraw(NotRatedReason::NoClock));
+    }
+
     /// `metrics.csv`: one line per region type. A field is empty where there is no figure.
     pub fn metrics_csv(&self) -> String {
         self.metrics_csv_of(&Metric::ALL)
@@ -155,7 +165,7 @@ impl MetricsReport {
     /// The columns of `metrics.csv` that belong to the metrics, or to none: the type, how the figures were obtained.
     pub fn metrics_csv_of(&self, metrics: &[Metric]) -> String {
         let columns: Vec<_> = chosen_columns(metrics).collect();
-        csv_text(&columns, &self.region_types)
+        csv_text(&columns, &self.region_types, |column| self.is_shown(column))
     }
 
     /// The values of the same columns, by region type. Values that a type has not are left out.
@@ -171,13 +181,19 @@ impl MetricsReport {
     pub fn regions_csv(&self) -> String {
         let columns: Vec<_> = region_columns().into_iter().map(|(_, column)| column).collect();
         match &self.mrm_trace {
-            None => csv_text(&columns, &self.regions),
+            None => csv_text(&columns, &self.regions, |column| self.is_shown(column)),
             Some(frames) => {
                 let mut rows = mrm_rows::regions(frames, self.basis);
                 name_rows(&mut rows, &self.region_names);
-                csv_text(&columns, &rows)
+                csv_text(&columns, &rows, |column| self.is_shown(column))
             }
         }
+    }
+
+    /// Whether a column has values: times are withheld if there are none, and with them the shares that are kept for a time.
+    fn is_shown<Row>(&self, column: &Column<Row>) -> bool {
+        let is_time = matches!(column.unit, Unit::Seconds | Unit::Nanoseconds) || column.name.starts_with("kept_");
+        !(self.withholds_times && is_time)
     }
 
     /// Gives the regions their names. The trace has ids alone; `region_map` has the names.

@@ -65,6 +65,9 @@ pub enum OpType {
 }
 
 impl OpType {
+    /// Both directions.
+    pub const ALL: [OpType; 2] = [OpType::Load, OpType::Store];
+
     /// The name used in tables and files.
     pub fn name(self) -> &'static str {
         match self {

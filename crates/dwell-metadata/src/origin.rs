@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use dwell_events::kv_blocks::KvBlocksReport;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The recorded KV events that a run was made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,46 @@ pub struct ImportedFile {
     pub form: String,
     /// How many there are.
     pub batches: u64,
+}
+
+/// What a run was made from that another program recorded, unless a key of its own says it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportOrigin {
+    /// Name of the format, as in `dwell import FORMAT`.
+    pub format: String,
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// What was found in them.
+    #[serde(flatten)]
+    pub found: Map<String, Value>,
+}
+
+/// What the timestamps of a run count, if they are not CLOCK_MONOTONIC nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timestamps {
+    /// Name of the clock of another program; `ordinal` if there was none, and rows only have an order.
+    pub clock: String,
+    /// What is counted: `nanoseconds`, `instructions`, `accesses`.
+    pub unit: String,
+}
+
+impl Timestamps {
+    /// There was no clock: timestamps count these.
+    pub fn ordinal(unit: &str) -> Self {
+        Self { clock: "ordinal".to_owned(), unit: unit.to_owned() }
+    }
+
+    /// Nanoseconds of a clock of another program.
+    pub fn nanoseconds_of(clock: &str) -> Self {
+        Self { clock: clock.to_owned(), unit: "nanoseconds".to_owned() }
+    }
+
+    /// Whether the timestamps are no times, so that nothing in seconds can be said.
+    pub fn is_ordinal(&self) -> bool {
+        self.clock == "ordinal"
+    }
 }
 
 /// How the accesses of a run were labelled anew.

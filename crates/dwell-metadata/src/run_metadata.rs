@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BuildOptions, ExperimentRun, Fallback, Generation, KvEventsImport, ObserverEffect, PageCache, Relabelling,
-    RunRequest,
+    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache,
+    Relabelling, RunRequest, Timestamps,
 };
 
 /// Content of `metadata.json`. The same type is written and read.
@@ -109,6 +109,12 @@ pub struct RunMetadata {
     /// Which recorded KV events the run was made from; only runs that `dwell import kv-events` made have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_events: Option<KvEventsImport>,
+    /// What else the run was made from; only imported runs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<ImportOrigin>,
+    /// What timestamps count; only imported runs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamps: Option<Timestamps>,
     /// What was labelled anew; only relabelled runs have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relabelled: Option<Relabelling>,
@@ -210,6 +216,8 @@ impl Default for RunMetadata {
             failure: None,
             failure_hints: Vec::new(),
             kv_events: None,
+            import: None,
+            timestamps: None,
             relabelled: None,
         }
     }
@@ -217,7 +225,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.6";
+    pub const VERSION: &str = "1.7";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

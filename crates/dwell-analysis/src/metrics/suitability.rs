@@ -72,6 +72,8 @@ dwell_events::choices! {
         IncompleteTrace = "incomplete_trace",
         /// The run was disturbed, and its trace has no steps by which time could be told without that.
         ContaminatedRun = "contaminated_run",
+        /// The trace has no time: its rows are only in order.
+        NoClock = "no_clock",
     }
 }
 
@@ -237,7 +239,7 @@ pub(crate) static TABLE: MetricTable = MetricTable {
         column(17, "is_window_limited", Unit::None, Merging::WithinParts, Getter::Flag(|row| row.suitability.is_window_limited),
             "whether a longer run would give a class"),
         column(59, "not_rated_reason", Unit::None, Merging::WithinParts, Getter::Text(|row| row.suitability.not_rated_because.map(|reason| Cow::from(reason.name()))),
-            "why there is no class: `window_too_short`, `unknown_memory`, `never_read`, `incomplete_trace` or `contaminated_run`"),
+            "why there is no class: `window_too_short`, `unknown_memory`, `never_read`, `incomplete_trace`, `contaminated_run` or `no_clock`"),
         column(60, "suitability_tokens_per_s", Unit::None, Merging::WithinParts, Getter::Number(|row| row.suitability.tokens_per_s),
             "tokens per second of one sequence that the class holds at; empty if the trace has no steps, and seconds are those of the recording"),
         column(63, "needed_p50_s", Unit::Seconds, Merging::WithinParts, Getter::Number(|row| row.suitability.needed_p50_s),

@@ -6,6 +6,7 @@
 
 pub mod accesses;
 mod kv_events;
+mod lackey;
 mod reorder;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use dwell_events::schema::Table;
 use dwell_events::schema::loss::{self, LossRow};
 use dwell_events::{Hint, Severity};
 use dwell_files::{write_json_atomically, write_json_line_atomically};
-use dwell_metadata::{RunMetadata, RunView, TableOrigin, ViewedRun};
+use dwell_metadata::{ImportOrigin, RunMetadata, RunView, TableOrigin, Timestamps, ViewedRun};
 use dwell_metrics::draw_run;
 use dwell_store::{RunDir, RunState, StoreError, TableWriter, unix_secs_now, utc_text};
 use serde::Serialize;
@@ -31,7 +32,7 @@ use crate::seal::Seal;
 pub(crate) const IMPORT_FILE: &str = "import.json";
 
 /// Every importer.
-pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents];
+pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents, &lackey::Lackey];
 
 /// Reads one format of other programs.
 pub trait Importer: Sync {
@@ -243,6 +244,10 @@ fn import_into(
     };
     let source = metadata.collectors.used.first().cloned().unwrap_or_default();
     metadata.tables.insert(Table::Loss.name().to_owned(), TableOrigin { rows, basis: "reported".to_owned(), source });
+    if metadata.kv_events.is_none() {
+        let (format, files) = (importer.name().to_owned(), request.files.clone());
+        metadata.import = Some(ImportOrigin { format, files, found: imported.found.clone() });
+    }
     metadata.state = state.name().to_owned();
     let metrics = match run.table(Table::Trace).is_file() {
         true => Some(draw_accesses(run, &mut metadata, &imported.loss, views)?),
@@ -261,6 +266,8 @@ fn import_into(
 }
 
 /// Metrics, picture and views of a trace, as a run that was recorded has them.
+///
+/// Without times, nothing is said in seconds: views would draw them, and the metrics withhold theirs.
 fn draw_accesses(
     run: &RunDir,
     metadata: &mut RunMetadata,
@@ -272,9 +279,13 @@ fn draw_accesses(
     let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
     metadata.quality = Some(trace_quality(collector, &metrics, lost_records(loss)));
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    let is_ordinal = metadata.timestamps.as_ref().is_some_and(Timestamps::is_ordinal);
+    if is_ordinal {
+        metrics.withhold_times();
+    }
     write_metrics(run, &metrics, &build)?;
     write_json_line_atomically(&run.overview_json(), &overview).map_err(StoreError::from)?;
     let viewed = ViewedRun { path: run.path(), metadata, metrics: &metrics, overview: &overview, bins: build.bins };
-    write_views(run, views, &viewed)?;
+    write_views(run, if is_ordinal { &[] } else { views }, &viewed)?;
     Ok(metrics)
 }

@@ -4,9 +4,11 @@
 //! latency, cache level, NUMA node and processor are in every row of `trace`, and the sources that fill them are few.
 //! A word that repeats costs a comparison, where a dictionary builder would hash it.
 
+use std::sync::Arc;
+
 use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
-use arrow_array::{DictionaryArray, PrimitiveArray};
+use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
 
 use super::TextBuilder;
 
@@ -89,9 +91,30 @@ impl RepeatedText {
     }
 }
 
+/// Words of a short list that is known before: a row is the word's place in the list.
+pub(super) struct ListedText {
+    words: Arc<StringArray>,
+    places: SparseNumbers<Int32Type>,
+}
+
+impl ListedText {
+    pub(super) fn new(words: impl Iterator<Item = &'static str>) -> Self {
+        Self { words: Arc::new(StringArray::from_iter_values(words)), places: SparseNumbers::new() }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, place: Option<usize>) {
+        self.places.push(place.map(|place| place as i32));
+    }
+
+    pub(super) fn finish(&mut self) -> DictionaryArray<Int32Type> {
+        DictionaryArray::new(self.places.finish(), self.words.clone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Array, StringArray};
+    use arrow_array::Array;
 
     use super::*;
 

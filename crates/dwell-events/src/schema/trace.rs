@@ -10,7 +10,7 @@ use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::sparse::{RepeatedText, SparseNumbers};
+use super::sparse::{ListedText, RepeatedText, SparseNumbers};
 pub use super::trace_columns::{TraceColumns, UnfitTrace};
 use super::{Meaning, TextBuilder, column, meaning, optional, text};
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
@@ -176,12 +176,12 @@ pub struct TraceBuilder {
     run_id: String,
     next_sample_id: u64,
     timestamps_ns: UInt64Builder,
-    phases: RepeatedText,
+    phases: ListedText,
     addresses: UInt64Builder,
-    op_types: RepeatedText,
+    op_types: ListedText,
     symbols: RepeatedText,
     dsos: RepeatedText,
-    region_types: RepeatedText,
+    region_types: ListedText,
     region_ids: UInt32Builder,
     latencies_ns: SparseNumbers<UInt32Type>,
     cache_levels: RepeatedText,
@@ -205,12 +205,12 @@ impl TraceBuilder {
             run_id: run_id.to_owned(),
             next_sample_id: 0,
             timestamps_ns: UInt64Builder::new(),
-            phases: RepeatedText::new(),
+            phases: ListedText::new(Phase::ALL.into_iter().map(Phase::name)),
             addresses: UInt64Builder::new(),
-            op_types: RepeatedText::new(),
+            op_types: ListedText::new(OpType::ALL.into_iter().map(OpType::name)),
             symbols: RepeatedText::new(),
             dsos: RepeatedText::new(),
-            region_types: RepeatedText::new(),
+            region_types: ListedText::new(RegionType::ALL.into_iter().map(RegionType::name)),
             region_ids: UInt32Builder::new(),
             latencies_ns: SparseNumbers::new(),
             cache_levels: RepeatedText::new(),
@@ -246,12 +246,12 @@ impl TraceBuilder {
     /// Adds one access.
     pub fn push(&mut self, row: &TraceRow<'_>) {
         self.timestamps_ns.append_value(row.timestamp_ns);
-        self.phases.push(row.phase.map(Phase::name));
+        self.phases.push(row.phase.map(|phase| phase as usize));
         self.addresses.append_value(row.address);
-        self.op_types.push(Some(row.op_type.name()));
+        self.op_types.push(Some(row.op_type as usize));
         self.symbols.push(Some(row.symbol));
         self.dsos.push(Some(row.dso));
-        self.region_types.push(Some(row.region_type.name()));
+        self.region_types.push(Some(row.region_type as usize));
         self.region_ids.append_value(row.region_id);
         self.latencies_ns.push(row.access_latency_ns);
         self.cache_levels.push(row.cache_level);

@@ -18,6 +18,7 @@ pub(super) fn class_title(class: &str, reason: Option<&str>) -> String {
         (_, Some("never_read")) => "not rated: it was never read".to_owned(),
         (_, Some("incomplete_trace")) => "not rated: accesses are missing from the trace".to_owned(),
         (_, Some("contaminated_run")) => "not rated: the run was disturbed".to_owned(),
+        (_, Some("no_clock")) => "not rated: the trace has no time".to_owned(),
         _ => "not rated".to_owned(),
     }
 }
