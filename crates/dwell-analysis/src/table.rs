@@ -157,6 +157,11 @@ impl MetricsReport {
         self.region_types.iter_mut().for_each(|row| row.suitability.withdraw(NotRatedReason::NoClock));
     }
 
+    /// Whether the timestamps of the trace are times.
+    pub fn has_times(&self) -> bool {
+        !self.withholds_times
+    }
+
     /// `metrics.csv`: one line per region type. A field is empty where there is no figure.
     pub fn metrics_csv(&self) -> String {
         self.metrics_csv_of(&Metric::ALL)

@@ -11,6 +11,7 @@
 
 mod build;
 mod error;
+mod foreign_columns;
 pub mod import;
 mod judgement;
 mod listener;

@@ -13,7 +13,10 @@ pub(crate) fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &Build
     let file = |name: &str| run.path().join(name);
     write_bytes_atomically(&run.metrics_csv(), metrics.metrics_csv_of(&build.metrics).as_bytes())?;
     write_bytes_atomically(&file("metrics_by_region.csv"), metrics.regions_csv().as_bytes())?;
-    write_bytes_atomically(&file("retention_histogram.csv"), metrics.retention_histogram_csv(build.bins).as_bytes())?;
+    if metrics.has_times() {
+        let histogram = metrics.retention_histogram_csv(build.bins);
+        write_bytes_atomically(&file("retention_histogram.csv"), histogram.as_bytes())?;
+    }
     Ok(())
 }
 

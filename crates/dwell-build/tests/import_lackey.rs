@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +13,7 @@ use dwell_build::import::{self, ImportError, ImportReport, ImportRequest};
 use dwell_events::Hint;
 use dwell_events::schema::Table;
 use dwell_store::{RunState, number_at, open_table, text_at, verify};
+use skip::skip;
 
 fn import(dir: &Path, texts: &[&str]) -> Result<ImportReport, ImportError> {
     let mut files = Vec::new();
@@ -92,4 +96,30 @@ fn text_without_accesses_is_refused_by_its_first_line_and_leaves_nothing() {
     assert!(refused.to_string().contains("\"perf script says\""), "{refused}");
     assert!(refused.hints()[0].contains("--tool=lackey"));
     assert!(!dir.path().join("results").exists());
+}
+
+#[test]
+fn every_line_of_a_real_valgrind_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("real.txt");
+    let mut valgrind = std::process::Command::new("valgrind");
+    valgrind.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
+    let ran = valgrind.arg(format!("--log-file={}", log.display())).arg("/bin/true").status();
+    if !ran.is_ok_and(|status| status.success()) {
+        return skip("every_line_of_a_real_valgrind_is_read", "valgrind is not installed");
+    }
+    let text = fs::read_to_string(&log).unwrap();
+    let report = import(dir.path(), &[&text]).unwrap();
+    let begin = |prefix: &str| text.lines().filter(|line| line.starts_with(prefix)).count() as u64;
+    // valgrind counts instructions by itself and says so at the end.
+    let counted = text.lines().find_map(|line| line.split_once("guest instrs:")).unwrap().1.trim().replace(',', "");
+    assert_eq!(report.found["instructions"].to_string(), counted);
+    let (loads, stores, modifications) = (begin(" L"), begin(" S"), begin(" M"));
+    assert_eq!(report.found["loads"].as_u64(), Some(loads));
+    assert_eq!(report.found["accesses"]["rows"].as_u64(), Some(loads + stores + 2 * modifications));
+    assert_eq!(report.found["skipped"].as_object().unwrap().keys().collect::<Vec<_>>(), ["valgrind"]);
+    assert_eq!(
+        (report.state, rows(&report.run_dir).len() as u64),
+        (RunState::Complete, loads + stores + 2 * modifications)
+    );
 }

@@ -7,6 +7,7 @@
 pub mod accesses;
 mod kv_events;
 mod lackey;
+mod mrm_trace;
 mod reorder;
 
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ use crate::seal::Seal;
 pub(crate) const IMPORT_FILE: &str = "import.json";
 
 /// Every importer.
-pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents, &lackey::Lackey];
+pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents, &lackey::Lackey, &mrm_trace::MrmTrace];
 
 /// Reads one format of other programs.
 pub trait Importer: Sync {

@@ -6,7 +6,6 @@
 //!
 //! Batch after batch: memory is bounded by regions and page runs, not by rows.
 
-mod columns;
 mod known_regions;
 mod metadata;
 mod rows;
@@ -31,6 +30,7 @@ use dwell_store::{RunDir, RunState, StoreError, TableWriter, number_at, open_tab
 use serde::Serialize;
 
 use crate::BuildError;
+use crate::foreign_columns::trace_as_ours;
 use crate::seal::Seal;
 use metadata::Relabelled;
 use rows::LabelledRows;
@@ -105,7 +105,7 @@ pub fn relabel_run(request: &RelabelRequest, progress: &mut dyn FnMut(f64)) -> R
 }
 
 /// The run whose trace is meant.
-fn input_run(path: &Path) -> Result<RunDir, BuildError> {
+pub(crate) fn input_run(path: &Path) -> Result<RunDir, BuildError> {
     let is_trace = path.is_file() && path.file_name().is_some_and(|name| *name == *Table::Trace.file_name());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let run = RunDir::open(if is_trace { parent } else { path })?;
@@ -178,7 +178,7 @@ fn write_trace(
     let mut writer = TableWriter::create(output.path(), Table::Trace)?;
     let mut rows_read = 0;
     for batch in trace {
-        let batch = columns::as_ours(&batch?, input.run_id(), rows_read, &path)?;
+        let batch = trace_as_ours(&batch?, input.run_id(), rows_read, &path)?;
         rows_read += batch.num_rows() as u64;
         writer.write(&rows.label(&batch, &path)?)?;
         progress(rows_read as f64 / total_rows.max(1) as f64);

@@ -12,8 +12,8 @@ use dwell_events::schema::trace::TraceColumns;
 use dwell_events::{Hint, RegionType};
 use dwell_label::{RuleLabeller, UnlabelledAccess};
 
-use super::columns::unfit;
 use crate::BuildError;
+use crate::foreign_columns::unfit;
 
 /// Labels batches and counts what became of their rows.
 pub(super) struct LabelledRows {

@@ -1,4 +1,4 @@
-//! The columns of a trace, whoever wrote it, in the types of ours.
+//! The columns of tables that others wrote, in the types of ours.
 //!
 //! arrow's own cast converts from every type to every other; its kernels took a sixth of the time of a first build, for
 //! the few conversions here.
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array, downcast_integer_array, new_null_array,
 };
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, SchemaRef};
 use dwell_events::schema::trace;
 use dwell_events::{PAGE_SHIFT, RegionType};
 use dwell_store::StoreError;
@@ -22,26 +22,36 @@ const PERIOD_NOT_STATED: u64 = 0;
 
 /// The batch with the columns of `trace`. Columns that only the file has are left out; columns that it lacks say as
 /// much as is known.
-pub(super) fn as_ours(
+pub(crate) fn trace_as_ours(
     batch: &RecordBatch,
     run_id: &str,
     first_row: u64,
     path: &Path,
 ) -> Result<RecordBatch, StoreError> {
+    as_ours(batch, trace::schema(), path, |field| stand_in(batch, field, run_id, first_row))
+}
+
+/// The batch with these columns; those that it lacks, or that hold nothing, are what `stand_in` says.
+pub(crate) fn as_ours(
+    batch: &RecordBatch,
+    schema: SchemaRef,
+    path: &Path,
+    stand_in: impl Fn(&Field) -> Result<ArrayRef, String>,
+) -> Result<RecordBatch, StoreError> {
     let convert = |field: &Arc<Field>| {
         let found = batch.column_by_name(field.name()).filter(|column| *column.data_type() != DataType::Null);
         let column = match found {
             Some(column) => converted(column, field),
-            None => stand_in(batch, field, run_id, first_row),
+            None => stand_in(field),
         };
         column.map_err(|reason| unfit(reason, path))
     };
-    let columns = trace::schema().fields().iter().map(convert).collect::<Result<Vec<_>, _>>()?;
-    RecordBatch::try_new(trace::schema(), columns).map_err(|error| unfit(error.to_string(), path))
+    let columns = schema.fields().iter().map(convert).collect::<Result<Vec<_>, _>>()?;
+    RecordBatch::try_new(schema, columns).map_err(|error| unfit(error.to_string(), path))
 }
 
-pub(super) fn unfit(reason: String, path: &Path) -> StoreError {
-    StoreError::UnfitBatch { action: "reading a trace to label", reason, path: path.to_owned() }
+pub(crate) fn unfit(reason: String, path: &Path) -> StoreError {
+    StoreError::UnfitBatch { action: "reading a table of another program", reason, path: path.to_owned() }
 }
 
 fn converted(column: &ArrayRef, field: &Field) -> Result<ArrayRef, String> {
@@ -102,6 +112,7 @@ fn cast(column: &ArrayRef, name: &str, wanted: &DataType) -> Result<ArrayRef, St
         DataType::UInt16 => whole_numbers::<UInt16Type>(column),
         DataType::UInt32 => whole_numbers::<UInt32Type>(column),
         DataType::UInt64 => whole_numbers::<UInt64Type>(column),
+        DataType::Int64 => whole_numbers::<Int64Type>(column),
         _ => Err(String::new()),
     };
     converted.map_err(|reason| format!("column {name} has type {found}, and {wanted} was needed{reason}"))
@@ -138,7 +149,7 @@ fn dictionary<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn repeated(value: &str, rows: usize) -> ArrayRef {
+pub(crate) fn repeated(value: &str, rows: usize) -> ArrayRef {
     dictionary(std::iter::repeat_n(Some(value), rows))
 }
 
@@ -176,7 +187,7 @@ mod tests {
             Arc::new(LargeStringArray::from(vec!["load", "store"])) as ArrayRef,
             Arc::new(StringViewArray::from(vec!["load", "store"])),
         ] {
-            let ours = as_ours(&foreign(addresses.clone(), op_types), "run", 7, Path::new("t")).expect("it fits");
+            let ours = trace_as_ours(&foreign(addresses.clone(), op_types), "run", 7, Path::new("t")).expect("it fits");
             assert_eq!(ours.schema(), trace::schema());
             let numbers =
                 |name: &str| ours.column_by_name(name).map(|column| column.as_primitive::<UInt64Type>().clone());
@@ -192,7 +203,9 @@ mod tests {
     fn a_value_that_does_not_fit_is_refused_by_its_column() {
         let op_types: ArrayRef = Arc::new(LargeStringArray::from(vec!["load", "store"]));
         let refusal = |addresses: ArrayRef| {
-            as_ours(&foreign(addresses, op_types.clone()), "run", 0, Path::new("t")).expect_err("unfit").to_string()
+            trace_as_ours(&foreign(addresses, op_types.clone()), "run", 0, Path::new("t"))
+                .expect_err("unfit")
+                .to_string()
         };
         let negative = refusal(Arc::new(Int64Array::from(vec![5, -1])));
         assert!(negative.contains("column address has type Int64, and UInt64 was needed"), "{negative}");
@@ -205,7 +218,8 @@ mod tests {
     #[test]
     fn a_trace_without_addresses_is_refused() {
         let schema = Arc::new(Schema::new(vec![Field::new("timestamp_ns", DataType::UInt64, false)]));
-        let error = as_ours(&RecordBatch::new_empty(schema), "run", 0, Path::new("t")).expect_err("unfit").to_string();
+        let error =
+            trace_as_ours(&RecordBatch::new_empty(schema), "run", 0, Path::new("t")).expect_err("unfit").to_string();
         assert!(error.contains("column address is missing"), "{error}");
     }
 }
