@@ -137,7 +137,9 @@ impl TraceBatch {
         let number =
             |column| -> Result<_, AnalysisError> { Numbers::new(required(column)?, column)?.without_nulls(column) };
         let optional_number = |column| -> Result<_, AnalysisError> {
-            batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
+            // A column without any value says as little as none.
+            let stated = batch.column_by_name(column).filter(|array| array.null_count() < array.len());
+            stated.map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
         let periods = optional_number("period")?;
         // Whether rows are of whole pages matters only where some are no samples.
