@@ -6,5 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod data_source;
 pub mod error;
 pub mod lackey;
+pub mod perf_data;
+#[cfg(feature = "testing")]
+pub mod testing;
