@@ -186,9 +186,8 @@ impl DataSource {
     pub fn snoop(self) -> Option<Snoop> {
         let extended = [(0x02, Snoop::Peer), (0x01, Snoop::Forward)];
         let bits = [(0x10, Snoop::HitModified), (0x04, Snoop::Hit), (0x08, Snoop::Miss), (0x02, Snoop::None)];
-        let found = |table: &[(u64, Snoop)], bits: u64| {
-            table.iter().find(|(bit, _)| bits & bit != 0).map(|(_, snoop)| *snoop)
-        };
+        let found =
+            |table: &[(u64, Snoop)], bits: u64| table.iter().find(|(bit, _)| bits & bit != 0).map(|(_, snoop)| *snoop);
         found(&bits[..2], self.bits(19, 5))
             .or_else(|| found(&extended, self.bits(38, 2)))
             .or_else(|| found(&bits[2..], self.bits(19, 5)))

@@ -10,5 +10,7 @@ pub mod data_source;
 pub mod error;
 pub mod lackey;
 pub mod perf_data;
+pub mod perf_script;
+pub mod symbols;
 #[cfg(feature = "testing")]
 pub mod testing;

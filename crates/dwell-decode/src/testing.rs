@@ -243,7 +243,16 @@ impl PerfFile {
         let flags = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | precise | use_clock;
         let mut attr = words32(&[TYPE_RAW, ATTR_BYTES as u32]);
         let period = 4000;
-        attr.extend(words64(&[self.events[index].1, period, self.sample_type, READ_FORMAT_ID_AND_LOST, flags, 0, 0, 0]));
+        attr.extend(words64(&[
+            self.events[index].1,
+            period,
+            self.sample_type,
+            READ_FORMAT_ID_AND_LOST,
+            flags,
+            0,
+            0,
+            0,
+        ]));
         attr.extend(words64(&[BRANCHES_OF_USER, THREE_REGISTERS]));
         attr.extend(words32(&[STACK_BYTES, self.clock_id.unwrap_or(0) as u32]));
         attr.extend(words64(&[THREE_REGISTERS]));

@@ -60,7 +60,8 @@ pub(super) fn read_head(reader: &mut impl Read) -> Result<Head, DecodeError> {
         Some(FIRST_MAGIC) => return Err(unsupported("a perf.data file of the first version, from before Linux 3.2")),
         _ => return Err(malformed(0, "no perf.data file: it does not begin with PERFILE2")),
     }
-    let size = u64::from_le_bytes([start[8], start[9], start[10], start[11], start[12], start[13], start[14], start[15]]);
+    let size =
+        u64::from_le_bytes([start[8], start[9], start[10], start[11], start[12], start[13], start[14], start[15]]);
     match size {
         PIPE_HEAD_BYTES => Ok(Head::Pipe),
         FILE_HEAD_BYTES.. => read_file_head(reader).map(Head::File),
