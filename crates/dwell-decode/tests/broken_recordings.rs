@@ -1,5 +1,7 @@
 //! Recordings that are cut, changed or lie: no panic, no memory for what is not there, and what came before the fault.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 #[path = "../../../tests/counting_allocator.rs"]
 mod counting_allocator;
 
@@ -31,7 +33,7 @@ fn read(bytes: &[u8]) -> (Vec<Sample>, Option<DecodeError>) {
     let mut samples = Vec::new();
     loop {
         match data.next_record() {
-            Ok(Some(Record::Sample(sample))) => samples.push(sample),
+            Ok(Some(Record::Sample(sample))) => samples.push(*sample),
             Ok(Some(_)) => {}
             Ok(None) => return (samples, None),
             Err(error) => return (samples, Some(error)),

@@ -1,5 +1,7 @@
 //! perf.data files whose every sample is known, read back: all fields, all forms, and with the real perf as a witness.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
@@ -51,7 +53,7 @@ fn read(bytes: &[u8]) -> Vec<Sample> {
     let mut found = Vec::new();
     while let Some(record) = data.next_record().unwrap() {
         if let Record::Sample(sample) = record {
-            found.push(sample);
+            found.push(*sample);
         }
     }
     assert_eq!(data.recording().counts.samples, found.len() as u64);
@@ -61,19 +63,19 @@ fn read(bytes: &[u8]) -> Vec<Sample> {
 
 /// What was written, from what was read.
 fn written(sample: &Sample) -> MemorySample {
-    let process = sample.process.unwrap();
+    let process = sample.process().unwrap();
     MemorySample {
-        event: sample.event as usize,
-        ip: sample.ip.unwrap(),
+        event: sample.event(),
+        ip: sample.ip().unwrap(),
         pid: process.pid,
         tid: process.tid,
-        time_ns: sample.time_ns.unwrap(),
-        address: sample.address.unwrap(),
-        cpu: sample.cpu.unwrap(),
-        period: sample.period.unwrap(),
-        weight: sample.weight.unwrap().access_cycles(),
-        data_source: sample.data_source.unwrap().0,
-        physical_address: sample.physical_address.unwrap(),
+        time_ns: sample.time_ns().unwrap(),
+        address: sample.address().unwrap(),
+        cpu: sample.cpu().unwrap(),
+        period: sample.period().unwrap(),
+        weight: sample.weight().unwrap().access_cycles(),
+        data_source: sample.data_source().unwrap().0,
+        physical_address: sample.physical_address().unwrap(),
     }
 }
 
@@ -116,18 +118,18 @@ fn records_within_compressed_ones_are_read_across_their_borders() {
 fn a_weight_of_three_parts_is_not_one_number() {
     let sample = MemorySample { weight: 7 << 48 | 5 << 32 | 300, ..samples(1)[0] };
     let parts = Weight::Parts { access_cycles: 300, instruction_cycles: 5, retire_cycles: 7 };
-    assert_eq!(read(&made(fields::MEMORY, &[sample]).file())[0].weight, Some(parts));
+    assert_eq!(read(&made(fields::MEMORY, &[sample]).file())[0].weight(), Some(parts));
     let one = fields::MEMORY & !fields::WEIGHT_STRUCT | fields::WEIGHT;
-    assert_eq!(read(&made(one, &[sample]).file())[0].weight, Some(Weight::Cycles(sample.weight)));
+    assert_eq!(read(&made(one, &[sample]).file())[0].weight(), Some(Weight::Cycles(sample.weight)));
 }
 
 #[test]
 fn fields_that_were_not_recorded_are_missing() {
     let only_times = 1 << 2 | 1 << 16;
     let found = read(&made(only_times, &samples(1)).file());
-    assert_eq!(found[0].time_ns, Some(1_000_000_000));
-    assert_eq!((found[0].ip, found[0].address, found[0].process), (None, None, None));
-    assert_eq!((found[0].cpu, found[0].weight, found[0].data_source), (None, None, None));
+    assert_eq!(found[0].time_ns(), Some(1_000_000_000));
+    assert_eq!((found[0].ip(), found[0].address(), found[0].process()), (None, None, None));
+    assert_eq!((found[0].cpu(), found[0].weight(), found[0].data_source()), (None, None, None));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Recordings that the real perf makes here, of page faults: the decoder of files, the decoder of text and perf itself
 //! must agree on every sample, with its function and its file.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
@@ -33,8 +35,8 @@ fn decoded(bytes: &[u8]) -> (Vec<Fault>, Recording) {
     let mut symbols = Symbols::new(|path: &str| fs::read(path).ok());
     let mut faults = Vec::new();
     while let Some(record) = data.next_record().unwrap() {
-        spaces.take(&record);
-        if let Record::Sample(sample) = record {
+        spaces.take(record);
+        if let &Record::Sample(sample) = record {
             faults.push(fault(&sample, &spaces, &mut symbols, data.recording()));
         }
     }
@@ -48,15 +50,15 @@ fn fault(
     symbols: &mut Symbols<impl FnMut(&str) -> Option<Vec<u8>>>,
     recording: &Recording,
 ) -> Fault {
-    let process = sample.process.unwrap();
-    let ip = sample.ip.unwrap();
-    let pid = if sample.mode == CpuMode::Kernel { Mapping::KERNEL_PID } else { process.pid };
+    let process = sample.process().unwrap();
+    let ip = sample.ip().unwrap();
+    let pid = if sample.mode() == CpuMode::Kernel { Mapping::KERNEL_PID } else { process.pid };
     let place = spaces.find(pid, ip);
     Fault {
         pid: process.pid,
         tid: process.tid,
-        time_ns: sample.time_ns.unwrap(),
-        address: sample.address.unwrap(),
+        time_ns: sample.time_ns().unwrap(),
+        address: sample.address().unwrap(),
         ip,
         symbol: place.map_or(String::new(), |place| symbols.find(place, spaces, recording).to_owned()),
         dso: place.map_or(String::new(), |place| spaces.name(place.file).to_owned()),

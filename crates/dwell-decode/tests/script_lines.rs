@@ -1,5 +1,7 @@
 //! Lines of `perf script` in the forms that perf 5 and 6 print, with what they say.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use dwell_decode::data_source::DataSource;
 use dwell_decode::error::DecodeError;
 use dwell_decode::perf_script::{PerfScript, Reason, ScriptCounts, ScriptSample};
@@ -25,7 +27,7 @@ struct Found {
 impl From<&ScriptSample<'_>> for Found {
     fn from(sample: &ScriptSample<'_>) -> Self {
         Self {
-            comm: sample.comm.to_owned(),
+            comm: String::from_utf8_lossy(sample.comm).into_owned(),
             pid: sample.pid,
             tid: sample.tid,
             cpu: sample.cpu,

@@ -19,19 +19,10 @@ impl<'a> Fields<'a> {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// A `u64` if there is such a field at all, which a record's kind says; the outer `None` is the end of the record.
+    /// A `u64` if there is such a field at all, which a record's kind says, and else 0.
     #[inline]
-    pub fn u64_if(&mut self, is_there: bool) -> Option<Option<u64>> {
-        if is_there { self.u64().map(Some) } else { Some(None) }
-    }
-
-    /// Two halves of 8 bytes, if there is such a field at all.
-    #[inline]
-    pub fn u32_pair_if(&mut self, is_there: bool) -> Option<Option<(u32, u32)>> {
-        if !is_there {
-            return Some(None);
-        }
-        Some(Some((self.u32()?, self.u32()?)))
+    pub fn u64_if(&mut self, is_there: bool) -> Option<u64> {
+        if is_there { self.u64() } else { Some(0) }
     }
 
     pub fn bytes(&mut self, count: u64) -> Option<&'a [u8]> {

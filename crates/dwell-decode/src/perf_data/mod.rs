@@ -112,17 +112,16 @@ impl<R: Read> PerfData<R> {
 
     /// The next record in the order of time; none at the end. If the recording cannot be read further, every record before
     /// that comes first, then the error, then none.
-    pub fn next_record(&mut self) -> Result<Option<Record>, DecodeError> {
-        loop {
-            if let Some(record) = self.order.pop() {
-                return Ok(Some(record));
-            }
+    pub fn next_record(&mut self) -> Result<Option<&Record>, DecodeError> {
+        while !self.order.is_ready() {
+            self.session.recording.counts.late_records = self.order.late_records;
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Reading => self.read_round(),
                 State::Failed(error) => return Err(error),
                 State::Ended => return Ok(None),
             }
         }
+        Ok(self.order.pop())
     }
 
     /// Reads until records are ready, or to the end.
@@ -135,7 +134,6 @@ impl<R: Read> PerfData<R> {
         if !matches!(self.state, State::Reading) {
             self.order.end();
         }
-        self.session.recording.counts.late_records = self.order.late_records;
     }
 
     fn read_until_ready(&mut self) -> Result<bool, DecodeError> {
@@ -187,9 +185,9 @@ impl Session {
             self.recording.counts.samples_of_unknown_events += 1;
             return Some(Step::Nothing);
         };
-        let sample = Sample { event: index, ..sample::parse(&event.attr, misc, body)? };
+        let sample = sample::parse(index, &event.attr, misc, body)?;
         self.recording.counts.samples += 1;
-        Some(Step::Record((sample.time_ns, Record::Sample(sample))))
+        Some(Step::Record((sample.time_ns(), Record::Sample(sample))))
     }
 
     /// A record that says in its end when it was.

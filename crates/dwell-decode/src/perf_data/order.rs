@@ -16,10 +16,21 @@ const MAX_WAITING: usize = 1 << 18;
 pub(super) type Timed = (Option<u64>, Record);
 
 /// Puts records in order.
+///
+/// Records stay where they are and their keys are sorted, because a record is large and the buffers of processors are
+/// merged in several passes.
 #[derive(Default)]
 pub(super) struct Order {
-    waiting: Vec<(u64, Record)>,
-    ready: VecDeque<Record>,
+    records: Vec<Record>,
+    /// Places in `records` whose record was taken.
+    free: Vec<u32>,
+    /// Time and place of each record that waits or is ready; sorted up to `ready_end`.
+    keys: Vec<(u64, u32)>,
+    next: usize,
+    ready_end: usize,
+    /// Records without a time, and the last of them that was handed out.
+    untimed: VecDeque<Record>,
+    taken_untimed: Option<Record>,
     /// Latest time of all rounds before this one, and of all records.
     latest_of_rounds_ns: u64,
     latest_ns: u64,
@@ -29,58 +40,92 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// Takes a record. None may be ready.
     pub fn push(&mut self, (time_ns, record): Timed) {
-        let Some(time_ns) = time_ns else { return self.ready.push_back(record) };
+        let Some(time_ns) = time_ns else { return self.untimed.push_back(record) };
+        if self.next > 0 {
+            self.forget_taken();
+        }
         self.latest_ns = self.latest_ns.max(time_ns);
-        self.waiting.push((time_ns, record));
-        if self.waiting.len() >= MAX_WAITING {
-            self.waiting.sort_by_key(|(time_ns, _)| *time_ns);
-            self.release(MAX_WAITING / 2);
+        let place = self.put(record);
+        self.keys.push((time_ns, place));
+        if self.keys.len() >= MAX_WAITING {
+            self.sort();
+            self.ready_end = MAX_WAITING / 2;
         }
     }
 
+    /// What is as old as the rounds before this one is ready.
     pub fn end_round(&mut self) {
-        self.waiting.sort_by_key(|(time_ns, _)| *time_ns);
-        let ready = self.waiting.partition_point(|(time_ns, _)| *time_ns <= self.latest_of_rounds_ns);
-        self.release(ready);
+        self.forget_taken();
+        self.sort();
+        self.ready_end = self.keys.partition_point(|(time_ns, _)| *time_ns <= self.latest_of_rounds_ns);
         self.latest_of_rounds_ns = self.latest_ns;
     }
 
+    /// Everything is ready.
     pub fn end(&mut self) {
-        self.waiting.sort_by_key(|(time_ns, _)| *time_ns);
-        self.release(self.waiting.len());
+        self.forget_taken();
+        self.sort();
+        self.ready_end = self.keys.len();
     }
 
+    #[inline]
     pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        self.next < self.ready_end || !self.untimed.is_empty()
     }
 
-    pub fn pop(&mut self) -> Option<Record> {
-        self.ready.pop_front()
-    }
-
-    fn release(&mut self, count: usize) {
-        for (time_ns, record) in self.waiting.drain(..count) {
-            self.late_records += u64::from(time_ns < self.last_ready_ns);
-            self.last_ready_ns = self.last_ready_ns.max(time_ns);
-            self.ready.push_back(record);
+    /// The next record that is ready.
+    #[inline]
+    pub fn pop(&mut self) -> Option<&Record> {
+        if self.next == self.ready_end {
+            self.taken_untimed = self.untimed.pop_front();
+            return self.taken_untimed.as_ref();
         }
+        let (time_ns, place) = self.keys[self.next];
+        self.next += 1;
+        self.late_records += u64::from(time_ns < self.last_ready_ns);
+        self.last_ready_ns = self.last_ready_ns.max(time_ns);
+        Some(&self.records[place as usize])
+    }
+
+    fn put(&mut self, record: Record) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.records[place as usize] = record;
+                place
+            }
+            None => {
+                self.records.push(record);
+                self.records.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Keys are in the order in which their records came, and those of one time stay in it.
+    fn sort(&mut self) {
+        self.keys.sort_by_key(|(time_ns, _)| *time_ns);
+    }
+
+    fn forget_taken(&mut self) {
+        self.free.extend(self.keys.drain(..self.next).map(|(_, place)| place));
+        (self.next, self.ready_end) = (0, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf_data::Sample;
+    use crate::perf_data::Relation;
 
     fn at(time_ns: u64) -> Timed {
-        (Some(time_ns), Record::Sample(Sample { time_ns: Some(time_ns), ..Sample::default() }))
+        (Some(time_ns), Record::Exit(Relation { pid: time_ns as u32, parent_pid: 0, tid: 0 }))
     }
 
     fn times(order: &mut Order) -> Vec<u64> {
-        let time = |record| match record {
-            Record::Sample(sample) => sample.time_ns.unwrap(),
-            _ => panic!("only samples were pushed"),
+        let time = |record: &Record| match record {
+            Record::Exit(relation) => relation.pid.into(),
+            _ => panic!("only exits were pushed"),
         };
         std::iter::from_fn(|| order.pop().map(time)).collect()
     }
@@ -105,7 +150,7 @@ mod tests {
         assert_eq!(times(&mut order).len(), MAX_WAITING / 2);
         order.push(at(1));
         order.end();
-        assert_eq!(order.late_records, 1);
         assert_eq!(times(&mut order).len(), MAX_WAITING / 2 + 1);
+        assert_eq!(order.late_records, 1);
     }
 }

@@ -8,31 +8,92 @@ use super::fields::Fields;
 use super::sample_type as st;
 use crate::data_source::DataSource;
 
-/// One sampled access.
+/// One sampled access. What was not recorded is `None`.
+///
+/// Fields are kept without their `Option`s, with one set of bits for all: many samples wait to be put in order, and as a
+/// struct of options a sample would be twice as large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
+    time_ns: u64,
+    ip: u64,
+    address: u64,
+    period: u64,
+    weight: u64,
+    data_source: u64,
+    physical_address: u64,
+    process: ProcessThread,
+    cpu: u32,
+    event: u32,
+    /// Which fields there are, as bits of `sample_type`; all that are read are in its lower half.
+    fields: u32,
+    mode: CpuMode,
+}
+
+impl Sample {
+    #[inline]
+    fn has(&self, bits: u64) -> bool {
+        u64::from(self.fields) & bits != 0
+    }
+
     /// Index of the event in [`Recording::events`](super::Recording::events).
-    pub event: u32,
+    pub fn event(&self) -> usize {
+        self.event as usize
+    }
+
     /// In which mode the processor was.
-    pub mode: CpuMode,
+    pub fn mode(&self) -> CpuMode {
+        self.mode
+    }
+
     /// When, in nanoseconds of the recording's clock.
-    pub time_ns: Option<u64>,
+    #[inline]
+    pub fn time_ns(&self) -> Option<u64> {
+        self.has(st::TIME).then_some(self.time_ns)
+    }
+
     /// Address of the instruction.
-    pub ip: Option<u64>,
+    pub fn ip(&self) -> Option<u64> {
+        self.has(st::IP).then_some(self.ip)
+    }
+
     /// Process and thread.
-    pub process: Option<ProcessThread>,
+    pub fn process(&self) -> Option<ProcessThread> {
+        self.has(st::TID).then_some(self.process)
+    }
+
     /// Address that was accessed; 0 if the processor did not know it.
-    pub address: Option<u64>,
+    pub fn address(&self) -> Option<u64> {
+        self.has(st::ADDR).then_some(self.address)
+    }
+
     /// Processor.
-    pub cpu: Option<u32>,
+    pub fn cpu(&self) -> Option<u32> {
+        self.has(st::CPU).then_some(self.cpu)
+    }
+
     /// How many occurrences of the event the sample stands for.
-    pub period: Option<u64>,
+    pub fn period(&self) -> Option<u64> {
+        self.has(st::PERIOD).then_some(self.period)
+    }
+
     /// How long it took.
-    pub weight: Option<Weight>,
+    pub fn weight(&self) -> Option<Weight> {
+        match () {
+            () if self.has(st::WEIGHT_STRUCT) => Some(Weight::of_struct(self.weight)),
+            () if self.has(st::WEIGHT) => Some(Weight::Cycles(self.weight)),
+            () => None,
+        }
+    }
+
     /// Where it was answered.
-    pub data_source: Option<DataSource>,
+    pub fn data_source(&self) -> Option<DataSource> {
+        self.has(st::DATA_SRC).then_some(DataSource(self.data_source))
+    }
+
     /// Physical address; 0 if it is not known.
-    pub physical_address: Option<u64>,
+    pub fn physical_address(&self) -> Option<u64> {
+        self.has(st::PHYS_ADDR).then_some(self.physical_address)
+    }
 }
 
 /// A process and a thread of it.
@@ -109,28 +170,30 @@ const READ_LOST: u64 = 1 << 4;
 const BRANCH_HW_INDEX: u64 = 1 << 17;
 const BRANCH_COUNTERS: u64 = 1 << 19;
 
-/// A sample of the event with this attribute; none if the record ends before its last field.
+/// A sample of the event with this index and attribute; none if the record ends before its last field.
 #[inline]
-pub(super) fn parse(attr: &Attr, misc: u16, body: &[u8]) -> Option<Sample> {
+pub(super) fn parse(event: u32, attr: &Attr, misc: u16, body: &[u8]) -> Option<Sample> {
     let kind = attr.sample_type;
     let has = |bits: u64| kind & bits != 0;
     let mut fields = Fields(body);
-    let mut sample = Sample { mode: CpuMode::of_misc(misc), ..Sample::default() };
+    let mut sample = Sample { event, fields: kind as u32, mode: CpuMode::of_misc(misc), ..Sample::default() };
     fields.u64_if(has(st::IDENTIFIER))?;
     sample.ip = fields.u64_if(has(st::IP))?;
-    sample.process = fields.u32_pair_if(has(st::TID))?.map(|(pid, tid)| ProcessThread { pid, tid });
+    if has(st::TID) {
+        sample.process = ProcessThread { pid: fields.u32()?, tid: fields.u32()? };
+    }
     sample.time_ns = fields.u64_if(has(st::TIME))?;
     sample.address = fields.u64_if(has(st::ADDR))?;
     fields.u64_if(has(st::ID))?;
     fields.u64_if(has(st::STREAM_ID))?;
-    sample.cpu = fields.u32_pair_if(has(st::CPU))?.map(|(cpu, _)| cpu);
+    // The other half is reserved.
+    sample.cpu = fields.u64_if(has(st::CPU))? as u32;
     sample.period = fields.u64_if(has(st::PERIOD))?;
     if has(st::READ | st::CALLCHAIN | st::RAW | st::BRANCH_STACK | st::REGS_USER | st::STACK_USER) {
         skip_variable_fields(&mut fields, attr)?;
     }
-    let weight = fields.u64_if(has(st::WEIGHT | st::WEIGHT_STRUCT))?;
-    sample.weight = weight.map(if has(st::WEIGHT_STRUCT) { Weight::of_struct } else { Weight::Cycles });
-    sample.data_source = fields.u64_if(has(st::DATA_SRC))?.map(DataSource);
+    sample.weight = fields.u64_if(has(st::WEIGHT | st::WEIGHT_STRUCT))?;
+    sample.data_source = fields.u64_if(has(st::DATA_SRC))?;
     fields.u64_if(has(st::TRANSACTION))?;
     if has(st::REGS_INTR) {
         skip_registers(&mut fields, attr.interrupt_registers)?;

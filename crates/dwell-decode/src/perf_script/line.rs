@@ -20,14 +20,11 @@ const MAX_HEAD_BYTES: usize = 256;
 
 /// A sample, or why the line is none.
 pub(super) fn parse<'a>(line: &'a [u8], chain: Option<&'a [u8]>) -> Result<ScriptSample<'a>, Reason> {
-    let (time_at, after_time) = find_time(line).ok_or(Reason::NoTime)?;
-    let time_ns = parse_time(&line[time_at..after_time - 1]).ok_or(Reason::BadNumber)?;
+    let head = find_head(line).ok_or(Reason::NoTime)?;
+    let time_ns = parse_time(head.time).ok_or(Reason::BadNumber)?;
     let mut sample = ScriptSample { time_ns, ..ScriptSample::default() };
-    parse_head(&line[..time_at], &mut sample)?;
-    let mut rest = Text(&line[after_time..]);
-    if rest.peek().starts_with(b"PERF_RECORD_") {
-        return Err(Reason::OtherRecord);
-    }
+    parse_head(&head, &mut sample)?;
+    let mut rest = Text(head.rest);
     parse_event(&mut rest, &mut sample)?;
     match memchr::memchr(b'|', rest.0) {
         Some(bar) => parse_with_source(rest.0, bar, &mut sample)?,
@@ -41,26 +38,43 @@ pub(super) fn parse<'a>(line: &'a [u8], chain: Option<&'a [u8]>) -> Result<Scrip
     Ok(sample)
 }
 
-/// Where the time begins, and where what follows its colon begins.
-fn find_time(line: &[u8]) -> Option<(usize, usize)> {
-    let line = &line[..line.len().min(MAX_HEAD_BYTES)];
-    let is_time = |colon: &usize| {
-        let from = start_of_word(line, *colon);
-        let mut parts = line[from..*colon].splitn(2, |byte| *byte == b'.');
-        let is_end = matches!(line.get(colon + 1), None | Some(b' '));
-        is_end && [parts.next(), parts.next()].iter().all(|part| part.is_some_and(is_decimal))
-    };
-    let colon = memchr::memchr_iter(b':', line).find(is_time)?;
-    Some((start_of_word(line, colon), colon + 1))
+/// What every line begins with.
+struct Head<'a> {
+    /// Everything before the time.
+    before: &'a [u8],
+    /// Where the last three words of that begin, the last one first; at the start of the line if there are fewer.
+    words_at: [usize; 3],
+    /// Without its colon.
+    time: &'a [u8],
+    rest: &'a [u8],
 }
 
-fn start_of_word(line: &[u8], end: usize) -> usize {
-    memchr::memrchr2(b' ', b'\t', &line[..end]).map_or(0, |space| space + 1)
+/// Finds the first word that is a time.
+fn find_head(line: &[u8]) -> Option<Head<'_>> {
+    let mut words_at = [0; 3];
+    let mut rest = Text(&line[..line.len().min(MAX_HEAD_BYTES)]);
+    loop {
+        let word = rest.next();
+        let end = line.len().min(MAX_HEAD_BYTES) - rest.0.len();
+        let start = end - word.len();
+        match word {
+            [] => return None,
+            [time @ .., b':'] if is_time(time) => {
+                return Some(Head { before: &line[..start], words_at, time, rest: &line[end..] });
+            }
+            _ => words_at = [start, words_at[0], words_at[1]],
+        }
+    }
+}
+
+fn is_time(word: &[u8]) -> bool {
+    let dot = word.iter().position(|byte| *byte == b'.');
+    dot.is_some_and(|dot| is_decimal(&word[..dot]) && is_decimal(&word[dot + 1..]))
 }
 
 /// Seconds and their fraction, which has 6 places, or 9 with `--ns`.
 fn parse_time(text: &[u8]) -> Option<u64> {
-    let dot = memchr::memchr(b'.', text)?;
+    let dot = text.iter().position(|byte| *byte == b'.')?;
     let (seconds, fraction) = (&text[..dot], &text[dot + 1..]);
     let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 9)?;
     let fraction_ns = decimal(fraction)? * 10_u64.pow(9 - places);
@@ -68,27 +82,38 @@ fn parse_time(text: &[u8]) -> Option<u64> {
 }
 
 /// What stands before the time, from the right, because the name of the program may hold anything.
-fn parse_head<'a>(head: &'a [u8], sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
-    let mut head = head.trim_ascii();
-    let is_number_of_thread = |word: &[u8]| parse_threads(word).is_some() || is_cpu(word);
-    let (before, last) = split_last_word(head);
+fn parse_head<'a>(head: &Head<'a>, sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
+    let mut before = head.before;
+    let mut words_at = head.words_at.into_iter().peekable();
+    let mut last_word = |before: &mut &'a [u8], is_wanted: &dyn Fn(&[u8]) -> bool| {
+        let at = words_at.next_if(|at| *at < before.len() && is_wanted(before[*at..].trim_ascii_end()))?;
+        let word = before[at..].trim_ascii_end();
+        *before = &before[..at];
+        Some(word)
+    };
     // Flags of the record (`-F misc`), such as U for a program.
-    if !is_number_of_thread(last) && is_number_of_thread(split_last_word(before).1) {
-        head = before;
-    }
-    let (before, last) = split_last_word(head);
-    if is_cpu(last) {
-        let cpu = decimal(&last[1..last.len() - 1]).and_then(|cpu| u32::try_from(cpu).ok());
+    let is_flags =
+        |word: &[u8]| word.len() <= 8 && word.iter().all(u8::is_ascii_alphabetic) && head.has_number_before();
+    last_word(&mut before, &is_flags);
+    if let Some(word) = last_word(&mut before, &is_cpu) {
+        let cpu = decimal(&word[1..word.len() - 1]).and_then(|cpu| u32::try_from(cpu).ok());
         sample.cpu = Some(cpu.ok_or(Reason::BadNumber)?);
-        head = before;
     }
-    let (before, last) = split_last_word(head);
-    if let Some((pid, tid)) = parse_threads(last) {
+    if let Some(word) = last_word(&mut before, &|word| parse_threads(word).is_some()) {
+        let (pid, tid) = parse_threads(word).ok_or(Reason::BadNumber)?;
         (sample.pid, sample.tid) = (pid, Some(tid));
-        head = before;
     }
-    sample.comm = text(head)?;
+    sample.comm = before.trim_ascii();
     Ok(())
+}
+
+impl Head<'_> {
+    /// Whether the last word but one is a processor or a thread.
+    fn has_number_before(&self) -> bool {
+        let [last_at, before_at, _] = self.words_at;
+        let word = self.before[before_at..last_at].trim_ascii_end();
+        is_cpu(word) || parse_threads(word).is_some()
+    }
 }
 
 fn is_cpu(word: &[u8]) -> bool {
@@ -98,15 +123,10 @@ fn is_cpu(word: &[u8]) -> bool {
 /// `pid/tid`, or one number: the thread, which `perf script` prints unless it is told otherwise.
 fn parse_threads(word: &[u8]) -> Option<(Option<u32>, u32)> {
     let number = |text: &[u8]| u32::try_from(decimal(text)?).ok();
-    match memchr::memchr(b'/', word) {
+    match word.iter().position(|byte| *byte == b'/') {
         Some(slash) => Some((Some(number(&word[..slash])?), number(&word[slash + 1..])?)),
         None => Some((None, number(word)?)),
     }
-}
-
-fn split_last_word(text: &[u8]) -> (&[u8], &[u8]) {
-    let from = start_of_word(text, text.len());
-    (text[..from].trim_ascii_end(), &text[from..])
 }
 
 /// Period and event, each only if it is printed.
@@ -114,6 +134,9 @@ fn parse_event<'a>(rest: &mut Text<'a>, sample: &mut ScriptSample<'a>) -> Result
     let mut ahead = *rest;
     let first = ahead.next();
     let (period, event) = if is_decimal(first) { (first, ahead.next()) } else { (&first[..0], first) };
+    if first.starts_with(b"PERF_RECORD_") {
+        return Err(Reason::OtherRecord);
+    }
     let Some((b':', event)) = event.split_last() else { return Ok(()) };
     if !period.is_empty() {
         sample.period = Some(decimal(period).ok_or(Reason::BadNumber)?);
@@ -125,14 +148,16 @@ fn parse_event<'a>(rest: &mut Text<'a>, sample: &mut ScriptSample<'a>) -> Result
 
 /// A line with a data source: its number is the last word before the first bar, the address the first word there.
 fn parse_with_source<'a>(rest: &'a [u8], bar: usize, sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
-    let (before, source) = split_last_word(rest[..bar].trim_ascii_end());
-    sample.data_source = Some(DataSource(hex(source).ok_or(Reason::NoDataSource)?));
-    sample.address = hex(Text(before).next()).ok_or(Reason::NoAddress)?;
+    let before = rest[..bar].trim_ascii_end();
+    let source_at = before.iter().rposition(|byte| *byte == b' ').map_or(0, |space| space + 1);
+    sample.data_source = Some(DataSource(hex(&before[source_at..]).ok_or(Reason::NoDataSource)?));
+    sample.address = hex(Text(&before[..source_at]).next()).ok_or(Reason::NoAddress)?;
     let last_bar = memchr::memrchr(b'|', &rest[bar..]).unwrap_or(0);
     let mut tail = Text(&rest[bar + last_bar + 1..]);
     // The words that the last part of the data source consists of; none of them could be a number.
-    while !tail.is_empty() && !is_hex(tail.peek()) {
-        tail.next();
+    let mut ahead = tail;
+    while !matches!(ahead.next(), [] | [b'0'..=b'9', ..]) && !is_hex(tail.peek()) {
+        tail = ahead;
     }
     parse_tail(tail, sample)
 }
@@ -149,34 +174,28 @@ fn parse_without_source<'a>(mut rest: Text<'a>, has_chain: bool, sample: &mut Sc
     // The function or file of the address, as for page faults; if nothing follows, it is that of the instruction.
     let (_, _, behind) = function(rest.0)?;
     let mut tail = Text(behind);
-    let mut ahead = tail;
-    ahead.column().filter(|_| !ahead.is_empty()).ok_or(Reason::NoAddress)?;
+    let ip = tail.column().filter(|_| !tail.is_empty()).ok_or(Reason::NoAddress)?;
     sample.address = address;
-    parse_instruction(&mut tail, sample)
+    parse_instruction(ip, tail.0, sample)
 }
 
 /// Weights, then the instruction. The last number before a function or file is the address of the instruction.
 fn parse_tail<'a>(mut tail: Text<'a>, sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
-    let mut index = 0;
-    loop {
-        let mut ahead = tail;
-        let Some(word) = ahead.column() else { return Ok(()) };
-        let has_more = !ahead.is_empty();
-        let is_last = ahead.column().is_none();
-        if is_last && has_more {
-            return parse_instruction(&mut tail, sample);
-        }
-        if index == 0 && is_decimal(word) {
-            sample.weight = Some(decimal(word).ok_or(Reason::BadNumber)?);
-        }
-        index += 1;
-        tail.next();
+    let Some(first) = tail.column() else { return Ok(()) };
+    let mut last = None;
+    while let Some(next) = tail.column() {
+        last = Some(next);
     }
+    let has_function = !tail.is_empty();
+    if (last.is_some() || !has_function) && is_decimal(first) {
+        sample.weight = Some(decimal(first).ok_or(Reason::BadNumber)?);
+    }
+    if has_function { parse_instruction(last.unwrap_or(first), tail.0, sample) } else { Ok(()) }
 }
 
-fn parse_instruction<'a>(tail: &mut Text<'a>, sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
-    sample.ip = Some(hex(tail.next()).ok_or(Reason::BadNumber)?);
-    (sample.symbol, sample.dso, _) = function(tail.0)?;
+fn parse_instruction<'a>(ip: &[u8], rest: &'a [u8], sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
+    sample.ip = Some(hex(ip).ok_or(Reason::BadNumber)?);
+    (sample.symbol, sample.dso, _) = function(rest)?;
     Ok(())
 }
 
@@ -234,34 +253,39 @@ fn without_offset(symbol: &[u8]) -> &[u8] {
     }
 }
 
-/// Words of a line, separated by spaces.
+/// Words of a line, separated by spaces. They are short, so plain loops are faster than searching.
 #[derive(Clone, Copy)]
 struct Text<'a>(&'a [u8]);
 
 impl<'a> Text<'a> {
+    #[inline]
     fn is_empty(&self) -> bool {
-        self.0.trim_ascii_start().is_empty()
+        self.0.iter().all(is_space)
     }
 
+    #[inline]
     fn next(&mut self) -> &'a [u8] {
-        let rest = self.0.trim_ascii_start();
-        let end = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
+        let start = self.0.iter().position(|byte| !is_space(byte)).unwrap_or(self.0.len());
+        let rest = &self.0[start..];
+        let end = rest.iter().position(is_space).unwrap_or(rest.len());
         let (word, rest) = rest.split_at(end);
         self.0 = rest;
         word
     }
 
+    #[inline]
     fn peek(&self) -> &'a [u8] {
-        let mut ahead = *self;
-        ahead.next()
+        { *self }.next()
     }
 
     /// Takes the next word if it is a number in a column: set to the right, or clearly no name of a function.
+    #[inline]
     fn column(&mut self) -> Option<&'a [u8]> {
         let mut ahead = *self;
         let word = ahead.next();
+        let places = self.0.len() - ahead.0.len();
         let is_name = || ahead.is_empty() || ahead.peek().starts_with(b"(");
-        let is_column = is_hex(word) && (is_decimal(word) || self.is_aligned_column() || !is_name());
+        let is_column = is_hex(word) && (places >= COLUMN_PLACES || is_decimal(word) || !is_name());
         is_column.then(|| {
             *self = ahead;
             word
@@ -270,10 +294,15 @@ impl<'a> Text<'a> {
 
     /// Whether the next word is a hexadecimal number set to the right of a column.
     fn is_aligned_column(&self) -> bool {
-        let spaces = self.0.len() - self.0.trim_ascii_start().len();
-        let word = self.peek();
-        is_hex(word) && spaces + word.len() >= COLUMN_PLACES
+        let mut ahead = *self;
+        let word = ahead.next();
+        is_hex(word) && self.0.len() - ahead.0.len() >= COLUMN_PLACES
     }
+}
+
+#[inline]
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Reason> {
@@ -288,14 +317,41 @@ fn is_hex(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit)
 }
 
+/// At most 18 digits, which cannot overflow; no number of perf's text has more.
+#[inline]
 fn decimal(digits: &[u8]) -> Option<u64> {
-    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
-    let add = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(byte)?);
-    (!digits.is_empty()).then(|| digits.iter().try_fold(0, add)).flatten()
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut sum = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum = sum * 10 + u64::from(digit);
+    }
+    Some(sum)
 }
 
+#[inline]
 fn hex(digits: &[u8]) -> Option<u64> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(u64::from);
-    let add = |sum: u64, byte: &u8| Some((sum << 4) | digit(byte)?);
-    (!digits.is_empty() && digits.len() <= 16).then(|| digits.iter().try_fold(0, add)).flatten()
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    let mut sum = 0;
+    for byte in digits {
+        sum = sum << 4 | u64::from(hex_digit(*byte)?);
+    }
+    Some(sum)
+}
+
+#[inline]
+fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
 }

@@ -24,8 +24,8 @@ const MAX_KEPT_BYTES: usize = 200;
 /// One sample of the text. What was not printed is `None`, or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptSample<'a> {
-    /// Program.
-    pub comm: &'a str,
+    /// Program, in whatever encoding it named itself.
+    pub comm: &'a [u8],
     /// Process, if it was printed beside the thread.
     pub pid: Option<u32>,
     /// Thread.
