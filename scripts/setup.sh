@@ -57,6 +57,7 @@ has python3 || need python3
 has_python_module pip || need python3-pip
 if [ "$purpose" = test ]; then
     has valgrind || need valgrind
+    has perf || need linux-perf
     has pkg-config || need pkg-config
     has_python_module ensurepip || need python3-venv
     has node || need nodejs

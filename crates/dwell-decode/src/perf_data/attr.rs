@@ -6,6 +6,8 @@ use super::sample_type as st;
 /// Bytes of the first version of the structure; later ones only append.
 const FIRST_VERSION_BYTES: usize = 64;
 
+/// What is stated is samples for each second, and the kernel chooses the period.
+const IS_FREQUENCY: u64 = 1 << 10;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCKID: u64 = 1 << 25;
 
@@ -14,6 +16,8 @@ const USE_CLOCKID: u64 = 1 << 25;
 pub(super) struct Attr {
     pub kind: u32,
     pub config: u64,
+    /// Occurrences of the event from one sample to the next, if that is the same for all samples.
+    pub fixed_period: Option<u64>,
     pub sample_type: u64,
     pub read_format: u64,
     pub branch_sample_type: u64,
@@ -41,6 +45,7 @@ impl Attr {
         let attr = Self {
             kind: u32_at(0),
             config: u64_at(8),
+            fixed_period: (flags & IS_FREQUENCY == 0).then(|| u64_at(16)),
             sample_type: u64_at(24),
             read_format: u64_at(32),
             branch_sample_type: u64_at(72),

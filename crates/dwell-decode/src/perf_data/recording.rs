@@ -92,6 +92,11 @@ pub enum RecordingClock {
 }
 
 impl Event {
+    /// Occurrences of the event for each sample, if they are the same for all; samples then need not state it.
+    pub fn fixed_period(&self) -> Option<u64> {
+        self.attr.fixed_period
+    }
+
     pub(super) fn new(attr: Attr, ids: Vec<u64>) -> Self {
         Self { name: attr.fallback_name(), attr, ids }
     }
