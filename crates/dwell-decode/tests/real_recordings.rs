@@ -204,20 +204,28 @@ fn functions_are_named_as_the_program_has_them() {
     if !compiled.is_ok_and(|status| status.success()) {
         return skip::skip(TEST, "there is no C++ compiler");
     }
-    if !record(TEST, &[], &[program.to_str().unwrap()], &path) {
-        return;
-    }
-    let (found, _) = decoded(&fs::read(&path).unwrap());
-    let printed = printed(&path);
-    for name in ["pages::Toucher<0>::operator()", "pages::Toucher<1>::operator()"] {
-        let of_function =
-            |faults: &[Fault]| -> Vec<Fault> { faults.iter().filter(|fault| fault.symbol == name).cloned().collect() };
-        assert!(of_function(&found).len() >= 63, "{name}: {}", of_function(&found).len());
-        assert_eq!(of_function(&found), of_function(&printed));
-        assert!(of_function(&found).iter().all(|fault| fault.dso == program.to_str().unwrap()));
+    let program_name = program.to_str().unwrap();
+    // Build ids stand at the end of a file, or in the mappings of a compressed one.
+    for options in [&[][..], &["-z", "--buildid-mmap"]] {
+        if !record(TEST, options, &[program_name], &path) {
+            return;
+        }
+        check_functions(&path, program_name);
     }
     // The same names for other bytes would be wrong ones.
     fs::write(&program, fs::read("/proc/self/exe").unwrap()).unwrap();
     let (found, _) = decoded(&fs::read(&path).unwrap());
     assert!(found.iter().all(|fault| !fault.symbol.starts_with("pages::")));
+}
+
+fn check_functions(recording: &Path, program: &str) {
+    let (found, _) = decoded(&fs::read(recording).unwrap());
+    let printed = printed(recording);
+    for name in ["pages::Toucher<0>::operator()", "pages::Toucher<1>::operator()"] {
+        let of_function =
+            |faults: &[Fault]| -> Vec<Fault> { faults.iter().filter(|fault| fault.symbol == name).cloned().collect() };
+        assert!(of_function(&found).len() >= 63, "{name}: {}", of_function(&found).len());
+        assert_eq!(of_function(&found), of_function(&printed));
+        assert!(of_function(&found).iter().all(|fault| fault.dso == program));
+    }
 }

@@ -66,11 +66,17 @@ pub enum LossKind {
     UnknownKvEvents,
     /// Batches of KV cache events that were published before anybody listened.
     UnseenKvHistory,
+    /// Samples of a recording that its recorder had no room for.
+    LostSamples,
+    /// Samples of a recording that are no load or store of a known address.
+    SkippedSamples,
+    /// Samples whose latency is known in cycles, while nobody said how long a cycle is.
+    LatenciesInCycles,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 21] = [
+    pub const ALL: [LossKind; 24] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -92,6 +98,9 @@ impl LossKind {
         LossKind::UnmatchedKvEvents,
         LossKind::UnknownKvEvents,
         LossKind::UnseenKvHistory,
+        LossKind::LostSamples,
+        LossKind::SkippedSamples,
+        LossKind::LatenciesInCycles,
     ];
 
     /// The name used in the loss table.
@@ -118,6 +127,9 @@ impl LossKind {
             LossKind::UnmatchedKvEvents => "unmatched_kv_events",
             LossKind::UnknownKvEvents => "unknown_kv_events",
             LossKind::UnseenKvHistory => "unseen_kv_history",
+            LossKind::LostSamples => "lost_samples",
+            LossKind::SkippedSamples => "skipped_samples",
+            LossKind::LatenciesInCycles => "latencies_in_cycles",
         }
     }
 
@@ -132,7 +144,9 @@ impl LossKind {
             | LossKind::MissedSamples
             | LossKind::UnlabelledAccesses
             | LossKind::UnknownKvEvents
-            | LossKind::UnseenKvHistory => Severity::Info,
+            | LossKind::UnseenKvHistory
+            | LossKind::SkippedSamples
+            | LossKind::LatenciesInCycles => Severity::Info,
             LossKind::KvStreamCopy
             | LossKind::UnrecordedGraphs
             | LossKind::RowsOutsideTensor
@@ -144,7 +158,8 @@ impl LossKind {
             | LossKind::UnlabelledPrograms
             | LossKind::MissingAnswers
             | LossKind::LostKvBatches
-            | LossKind::UnmatchedKvEvents => Severity::DataLoss,
+            | LossKind::UnmatchedKvEvents
+            | LossKind::LostSamples => Severity::DataLoss,
         }
     }
 
@@ -192,6 +207,13 @@ impl LossKind {
                 "events of kinds that are not known were passed over; what they changed is not in the table"
             }
             LossKind::UnseenKvHistory => "blocks that were stored before are not in the table",
+            LossKind::LostSamples => {
+                "these samples left no rows; estimates of totals are too low, most where the program was busiest"
+            }
+            LossKind::SkippedSamples => "these samples are no loads or stores of known addresses, and left no rows",
+            LossKind::LatenciesInCycles => {
+                "latencies were recorded in cycles and are left out; state the clock of the cores with --cpu-mhz"
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where a run that dwell did not record itself comes from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use dwell_events::kv_blocks::KvBlocksReport;
@@ -21,6 +22,36 @@ pub struct KvEventsImport {
     /// What the events came to.
     #[serde(flatten)]
     pub report: KvBlocksReport,
+}
+
+/// The recording of perf that a run was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PerfImport {
+    /// The file, or `-` for the standard input.
+    pub file: PathBuf,
+    /// `perf.data` or `perf script`.
+    pub form: String,
+    /// Events by name, with their samples.
+    pub events: BTreeMap<String, u64>,
+    /// Clock of the times: `CLOCK_MONOTONIC`, another of `clock_gettime`, `scheduler`, or `unknown`.
+    pub clock: String,
+    /// Name of the machine, if known.
+    pub hostname: Option<String>,
+    /// Release of its kernel.
+    pub os_release: Option<String>,
+    /// Its processor.
+    pub cpu: Option<String>,
+    /// Version of perf.
+    pub perf_version: Option<String>,
+    /// Command line of `perf record`.
+    pub recorded_with: Vec<String>,
+    /// MHz by which cycles became nanoseconds; none if that was not asked for.
+    pub cpu_mhz: Option<u64>,
+    /// Samples that became accesses, and the others by reason.
+    pub samples: BTreeMap<String, u64>,
+    /// Files with the sampled instructions, by whether their functions could be named; none for texts, which name them.
+    pub objects: Option<BTreeMap<String, u64>>,
 }
 
 /// A file that a run was made from.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache,
+    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache, PerfImport,
     Relabelling, RunRequest, Timestamps,
 };
 
@@ -115,6 +115,9 @@ pub struct RunMetadata {
     /// What timestamps count; only imported runs have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<Timestamps>,
+    /// Which recording of perf the run was made from; only runs that `dwell import perf-data` or `perf-script` made have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perf: Option<PerfImport>,
     /// What was labelled anew; only relabelled runs have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relabelled: Option<Relabelling>,
@@ -218,6 +221,7 @@ impl Default for RunMetadata {
             kv_events: None,
             import: None,
             timestamps: None,
+            perf: None,
             relabelled: None,
         }
     }

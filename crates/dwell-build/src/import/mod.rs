@@ -8,6 +8,9 @@ pub mod accesses;
 mod kv_events;
 mod lackey;
 mod mrm_trace;
+mod perf;
+mod perf_data;
+mod perf_script;
 mod reorder;
 
 use std::collections::BTreeMap;
@@ -33,7 +36,13 @@ use crate::seal::Seal;
 pub(crate) const IMPORT_FILE: &str = "import.json";
 
 /// Every importer.
-pub static ALL: &[&dyn Importer] = &[&kv_events::KvEvents, &lackey::Lackey, &mrm_trace::MrmTrace];
+pub static ALL: &[&dyn Importer] = &[
+    &kv_events::KvEvents,
+    &lackey::Lackey,
+    &mrm_trace::MrmTrace,
+    &perf_data::PerfDataImport,
+    &perf_script::PerfScriptImport,
+];
 
 /// Reads one format of other programs.
 pub trait Importer: Sync {

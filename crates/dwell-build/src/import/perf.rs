@@ -1,0 +1,342 @@
+//! What the two forms of perf's recordings have in common: from samples to accesses.
+//!
+//! - The operation is what the data source says. Without one, the event's name tells loads from stores (`mem-loads`,
+//!   `mem-stores`); else `--unknown-op` decides, and by default the sample is left out and counted.
+//! - Prefetches and fetches of instructions are no loads or stores of a program's data. They are counted.
+//! - perf records latencies in cycles. They become nanoseconds only by a stated clock (`--cpu-mhz`), never by a guess: the
+//!   clock of a core changes, and no recording states it.
+//! - No sample states its size: a row is one byte.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use dwell_decode::data_source::{DataSource, MemoryOp};
+use dwell_decode::error::DecodeError;
+use dwell_events::schema::loss::LossRow;
+use dwell_events::schema::trace::TraceRow;
+use dwell_events::{Basis, LossKind, OpType};
+use dwell_files::{FileError, open_ordinary};
+use dwell_metadata::{CollectorAbout, CollectorUse, PerfImport, RunMetadata};
+use dwell_store::{RunDir, StoreError};
+use serde_json::{Map, Value};
+
+use super::accesses::{AccessSink, AccessSource, Accesses, RULES_OPTION, RowOrder, UNKNOWN_OPTION};
+use super::{ImportError, ImportOption, ImportRequest, ImportSummary, Imported, SummaryFigure, SummaryText, Takes};
+
+/// Name of the source, as in the column `source`.
+pub(super) const SOURCE: &str = "perf_mem";
+
+const CPU_MHZ: &str = "cpu-mhz";
+const UNKNOWN_OP: &str = "unknown-op";
+
+/// Options of both forms.
+pub(super) const OPTIONS: [ImportOption; 4] = [
+    RULES_OPTION,
+    UNKNOWN_OPTION,
+    ImportOption {
+        name: CPU_MHZ,
+        takes: Takes::Number("MHZ"),
+        help: "Clock of the cores, by which latencies become nanoseconds. Without, they are left out and counted",
+        conflicts_with: None,
+        is_secret: false,
+    },
+    ImportOption {
+        name: UNKNOWN_OP,
+        takes: Takes::OneOf("OP", &["skip", "load", "store"]),
+        help: "Operation of samples that do not say theirs, such as page faults. Default: skip and count",
+        conflicts_with: None,
+        is_secret: false,
+    },
+];
+
+/// A sample, whichever form it was read from.
+pub(super) struct PerfAccess<'a> {
+    pub time_ns: Option<u64>,
+    pub address: Option<u64>,
+    pub data_source: Option<DataSource>,
+    pub event: &'a str,
+    pub cycles: Option<u64>,
+    pub symbol: &'a str,
+    pub dso: &'a str,
+    pub cpu: Option<u32>,
+    pub thread: Option<u32>,
+    /// 0 if it is not known.
+    pub period: u64,
+}
+
+/// What became of samples.
+#[derive(Default)]
+struct SampleCounts {
+    accesses: u64,
+    without_time: u64,
+    without_address: u64,
+    without_op: u64,
+    prefetches: u64,
+    instruction_fetches: u64,
+    latencies_in_cycles: u64,
+}
+
+/// Takes samples and makes accesses of them.
+pub(super) struct PerfSink<'a> {
+    sink: AccessSink<'a>,
+    cpu_mhz: Option<u64>,
+    unknown_op: Option<OpType>,
+    counts: SampleCounts,
+    events: BTreeMap<String, u64>,
+}
+
+impl<'a> PerfSink<'a> {
+    pub fn create(run: &'a RunDir, request: &ImportRequest, order: RowOrder) -> Result<Self, ImportError> {
+        let source = AccessSource { name: SOURCE, basis: Basis::Sampled, order };
+        Ok(Self {
+            sink: AccessSink::create(run, request, source)?,
+            cpu_mhz: request.options.get(CPU_MHZ).and_then(|mhz| mhz.parse().ok()),
+            unknown_op: match request.options.get(UNKNOWN_OP).map(String::as_str) {
+                Some("load") => Some(OpType::Load),
+                Some("store") => Some(OpType::Store),
+                _ => None,
+            },
+            counts: SampleCounts::default(),
+            events: BTreeMap::new(),
+        })
+    }
+
+    pub fn push(&mut self, sample: &PerfAccess<'_>) -> Result<(), ImportError> {
+        self.count_event(sample.event);
+        let counts = &mut self.counts;
+        let Some(timestamp_ns) = sample.time_ns else {
+            counts.without_time += 1;
+            return Ok(());
+        };
+        let Some(address) = sample.address.filter(|address| *address != 0) else {
+            counts.without_address += 1;
+            return Ok(());
+        };
+        let op_type = match operation(sample).or(self.unknown_op.map(as_memory_op)) {
+            Some(MemoryOp::Load) => OpType::Load,
+            Some(MemoryOp::Store) => OpType::Store,
+            other => {
+                *match other {
+                    Some(MemoryOp::Prefetch) => &mut counts.prefetches,
+                    Some(MemoryOp::Execute) => &mut counts.instruction_fetches,
+                    _ => &mut counts.without_op,
+                } += 1;
+                return Ok(());
+            }
+        };
+        counts.accesses += 1;
+        // 0 stands for a latency that was not measured: of stores on most processors, of hits on AMD's.
+        let cycles = sample.cycles.filter(|cycles| *cycles > 0);
+        counts.latencies_in_cycles += u64::from(cycles.is_some() && self.cpu_mhz.is_none());
+        self.sink.push(&TraceRow {
+            timestamp_ns,
+            address,
+            size_bytes: 1,
+            op_type,
+            symbol: sample.symbol,
+            dso: sample.dso,
+            access_latency_ns: cycles.zip(self.cpu_mhz).map(|(cycles, mhz)| latency_ns(cycles, mhz)),
+            cache_level: sample.data_source.and_then(DataSource::answering_level),
+            cpu_id: sample.cpu.and_then(|cpu| cpu.try_into().ok()),
+            thread_id: sample.thread,
+            source: SOURCE,
+            period: sample.period,
+            ..TraceRow::EMPTY
+        })
+    }
+
+    fn count_event(&mut self, event: &str) {
+        match self.events.get_mut(event) {
+            Some(count) => *count += 1,
+            None => drop(self.events.insert(event.to_owned(), 1)),
+        }
+    }
+
+    /// Completes the tables, and says what every import of perf says the same way.
+    pub fn finish(self, request: &ImportRequest, recording: PerfImport) -> Result<PerfRun, ImportError> {
+        let accesses = self.sink.finish()?;
+        let file = request.files.first().cloned().unwrap_or_default();
+        if self.counts.accesses == 0 {
+            return Err(no_accesses(&file, &self.counts));
+        }
+        let perf = PerfImport {
+            file,
+            events: self.events,
+            cpu_mhz: self.cpu_mhz,
+            samples: self.counts.by_name(),
+            ..recording
+        };
+        let mut loss = self.counts.losses();
+        loss.extend(accesses.loss.clone());
+        Ok(PerfRun { accesses, perf, loss })
+    }
+}
+
+/// Tables of a recording, and what is to be said about it.
+pub(super) struct PerfRun {
+    accesses: Accesses,
+    pub perf: PerfImport,
+    pub loss: Vec<LossRow>,
+}
+
+impl PerfRun {
+    pub fn imported(self, metadata: RunMetadata) -> Imported {
+        let about = CollectorAbout { basis: Basis::Sampled.name().to_owned(), cost: "not known".to_owned() };
+        let collectors = CollectorUse {
+            used: vec![SOURCE.to_owned()],
+            about: [(SOURCE.to_owned(), about)].into(),
+            ..CollectorUse::default()
+        };
+        Imported {
+            found: found(&self.perf, &self.accesses),
+            summary: summary(&self.perf, &self.accesses),
+            metadata: RunMetadata {
+                collectors,
+                tables: self.accesses.tables,
+                build: Some(self.accesses.build),
+                perf: Some(self.perf),
+                ..metadata
+            },
+            loss: self.loss,
+        }
+    }
+}
+
+/// What the data source says, or else the name of the event.
+fn operation(sample: &PerfAccess<'_>) -> Option<MemoryOp> {
+    let named = || match sample.event {
+        event if event.contains("mem-stores") => Some(MemoryOp::Store),
+        event if event.contains("mem-loads") => Some(MemoryOp::Load),
+        _ => None,
+    };
+    sample.data_source.and_then(DataSource::op).or_else(named)
+}
+
+fn as_memory_op(op: OpType) -> MemoryOp {
+    match op {
+        OpType::Load => MemoryOp::Load,
+        OpType::Store => MemoryOp::Store,
+    }
+}
+
+/// Cycles at a clock, to the nearest nanosecond.
+fn latency_ns(cycles: u64, mhz: u64) -> u32 {
+    let ns = (u128::from(cycles) * 1000 + u128::from(mhz) / 2) / u128::from(mhz.max(1));
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
+
+impl SampleCounts {
+    fn skipped(&self) -> [(&'static str, u64); 5] {
+        [
+            ("without_time", self.without_time),
+            ("without_address", self.without_address),
+            ("without_operation", self.without_op),
+            ("prefetches", self.prefetches),
+            ("instruction_fetches", self.instruction_fetches),
+        ]
+    }
+
+    fn by_name(&self) -> BTreeMap<String, u64> {
+        let all = self.skipped().into_iter().chain([("accesses", self.accesses)]);
+        all.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    fn losses(&self) -> Vec<LossRow> {
+        let skipped: u64 = self.skipped().iter().map(|(_, count)| count).sum();
+        let parts = self.skipped().into_iter().filter(|(_, count)| *count > 0);
+        let detail: Vec<String> = parts.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+        let rows = [
+            loss(LossKind::SkippedSamples, skipped, detail.join(", ")),
+            loss(LossKind::LatenciesInCycles, self.latencies_in_cycles, "the weights of the samples".to_owned()),
+        ];
+        rows.into_iter().filter(|row| row.count > 0).collect()
+    }
+}
+
+/// A row of what is missing.
+pub(super) fn loss(kind: LossKind, count: u64, detail: String) -> LossRow {
+    LossRow { kind, source: SOURCE, count, bytes: None, detail }
+}
+
+/// The one file of a recording, or the standard input for `-`.
+pub(super) fn only_file(request: &ImportRequest) -> Result<&Path, ImportError> {
+    match &request.files[..] {
+        [file] => Ok(file),
+        files => Err(ImportError::Refused {
+            message: format!("importing a recording of perf takes one file, and {} were given", files.len()),
+            hints: vec!["import each as a run of its own, and compare them with `dwell compare`".to_owned()],
+        }),
+    }
+}
+
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A file of any size, or the standard input.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, ImportError> {
+    if is_stdin(path) {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    Ok(Box::new(open_file(path)?))
+}
+
+pub(super) fn open_file(path: &Path) -> Result<File, ImportError> {
+    let failed = |source| StoreError::from(FileError::from_io("opening a recording", path, source)).into();
+    open_ordinary(path).map_err(failed)
+}
+
+/// A recording that could not be decoded at all.
+pub(super) fn undecodable(path: &Path, error: &DecodeError, hints: Vec<String>) -> ImportError {
+    ImportError::Refused { message: format!("reading {} failed: {error}", path.display()), hints }
+}
+
+fn no_accesses(path: &Path, counts: &SampleCounts) -> ImportError {
+    let found: Vec<String> = counts
+        .skipped()
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} samples {}", name.replace('_', " ")))
+        .collect();
+    let found = if found.is_empty() { "no sample".to_owned() } else { found.join(", ") };
+    let mut hints = vec!["record loads and stores with `perf mem record -- COMMAND`".to_owned()];
+    if counts.without_op > 0 {
+        hints.push(
+            "if all samples are of one kind, say which with `--unknown-op load` or `--unknown-op store`".to_owned(),
+        );
+    }
+    ImportError::Refused {
+        message: format!("importing {} needs samples of loads or stores, and found {found}", path.display()),
+        hints,
+    }
+}
+
+fn found(perf: &PerfImport, accesses: &Accesses) -> Map<String, Value> {
+    let as_map = |value: serde_json::Result<Value>| match value {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let mut found = as_map(serde_json::to_value(&accesses.counts));
+    found.extend(serde_json::to_value(&perf.samples).ok().map(|samples| ("samples".to_owned(), samples)));
+    found.extend(serde_json::to_value(&perf.events).ok().map(|events| ("events".to_owned(), events)));
+    found
+}
+
+fn summary(perf: &PerfImport, accesses: &Accesses) -> ImportSummary {
+    use SummaryFigure::{Count, Seconds};
+    let counts = &accesses.counts;
+    let span_s = counts.first_ns.zip(counts.last_ns).map(|(first, last)| last.saturating_sub(first) as f64 / 1e9);
+    let samples = perf.events.values().sum();
+    let skipped = samples - perf.samples.get("accesses").copied().unwrap_or(0);
+    let figures = vec![Count(samples), Seconds(span_s), Count(counts.rows)];
+    ImportSummary {
+        lines: vec![
+            ("read", SummaryText::Sentence("{} samples over {}; {} accesses", figures)),
+            ("left out", SummaryText::Totals(vec![(skipped, "samples"), (counts.dropped, "accesses without a label")])),
+        ],
+        header: vec!["event", "samples"],
+        rows: perf.events.iter().map(|(event, samples)| (event.clone(), vec![*samples])).collect(),
+    }
+}
