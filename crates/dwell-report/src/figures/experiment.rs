@@ -227,3 +227,55 @@ fn table(plots: &[ExperimentPlot]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use dwell_analysis::Value;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{AggregateOptions, RunResults, aggregate};
+
+    /// Runs of two context lengths, which ended before any quantile was reached.
+    fn bounded_runs() -> Aggregate {
+        let run = |context_length: u32, steps: f64| {
+            let metadata =
+                json!({"model_id": "tiny", "state": "complete", "options": {"context_length": context_length}});
+            let mut run = RunResults { metadata: serde_json::from_value(metadata).unwrap(), ..RunResults::default() };
+            let numbers = [
+                ("suitability_tokens_per_s", 20.0),
+                ("needed_p99_low_s", steps / 20.0),
+                ("retention_p99_low_steps", steps),
+            ];
+            let numbers = || numbers.map(|(column, number)| (column, Value::Number(number))).to_vec();
+            run.set_metrics(["recurrent_state", "work_buffer"].map(|name| (name.into(), numbers())).to_vec());
+            run
+        };
+        aggregate(&[run(256, 228.0), run(512, 439.0)], &AggregateOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn titles_of_small_plots_are_whole_with_their_units_and_the_speed() {
+        for size in [FigureSize::Column, FigureSize::Page] {
+            let svg = draw(&bounded_runs(), None, size).unwrap().unwrap().scene.svg();
+            for title in ["needed, p99 at 20 tokens/s (s)", "required retention, p99 (steps)", "Recurrent state"] {
+                assert!(svg.contains(title), "{title} at {size:?}");
+            }
+            assert!(!svg.contains('…'), "a title is cut at {size:?}");
+            assert!(svg.contains("at least: runs ended first"), "arrows are explained");
+        }
+    }
+
+    #[test]
+    fn arrows_of_bounds_end_inside_of_the_plot() {
+        let plots = experiment_plots(&bounded_runs());
+        let height_pt = 60.0;
+        for plot in &plots {
+            let greatest = plot.points().map(|point| point.mean).fold(0.0, f64::max);
+            let value_pt = height_pt * greatest / most_of(plot, height_pt);
+            assert!(value_pt + ARROW_PT <= height_pt + 1e-9, "{}: {value_pt}", plot.metric);
+        }
+    }
+}
