@@ -24,11 +24,14 @@ const REGION_PLOTS: [(&str, &str); 5] = [
     ("distinct_bytes", "bytes touched"),
     ("bytes_read", "bytes read"),
     (NEEDED, "needed, p99"),
-    ("retention_p99_low_steps", "required retention, p99"),
+    (RETENTION, "required retention, p99"),
     ("write_once_ratio_mean", "share of bytes written once"),
 ];
 /// A time that holds at one speed, which its title names.
 const NEEDED: &str = "needed_p99_low_s";
+const RETENTION: &str = "retention_p99_low_steps";
+/// Metrics that count whole steps.
+const IN_STEPS: [&str; 2] = [NEEDED, RETENTION];
 
 /// Means that differ by less say nothing over what was varied.
 const LEAST_CHANGE: f64 = 1e-3;
@@ -229,6 +232,9 @@ pub(super) fn unchanged_words(plot: &Plot) -> String {
     let value = plot.points().next().map_or(0.0, |point| point.mean);
     let bound = if plot.has_bounds() { "> " } else { "" };
     let unit = if plot.quantity == Unit::None { plot.unit } else { "" };
+    if value == 0.0 && IN_STEPS.iter().any(|metric| plot.metric.ends_with(metric)) {
+        return format!("{}: less than 1 step", plot.title);
+    }
     let text = format!("{}: {bound}{} {unit}", plot.title, of_unit(plot.quantity, value));
     text.trim_end().to_owned()
 }
@@ -282,13 +288,20 @@ mod tests {
 
     #[test]
     fn what_does_not_vary_is_said_and_not_drawn() {
-        let numbers = [("distinct_bytes", 2048.0), ("write_once_ratio_mean", 0.0)];
+        let numbers = [
+            ("distinct_bytes", 2048.0),
+            ("needed_p99_s", 0.0),
+            ("needed_p99_low_s", 0.0),
+            ("write_once_ratio_mean", 0.0),
+        ];
         let (drawn, unchanged) = varying(plots_of(&[run(64, &numbers), run(128, &numbers)]));
         assert_eq!(drawn.iter().map(|plot| plot.metric.as_str()).collect::<Vec<_>>(), ["decode_tokens_per_s"]);
         let words: Vec<String> = unchanged.iter().map(unchanged_words).collect();
-        assert_eq!(words, ["KV cache: bytes touched: 2.00 KiB", "KV cache: share of bytes written once: 0.000"]);
+        let needed = "KV cache: needed, p99 at 20 tokens/s: less than 1 step";
+        let written = "KV cache: share of bytes written once: 0.000";
+        assert_eq!(words, ["KV cache: bytes touched: 2.00 KiB", needed, written]);
         let (drawn, unchanged) = varying(plots_of(&[run(64, &numbers)]));
-        assert_eq!((drawn.len(), unchanged.len()), (3, 0), "with one configuration, all are drawn");
+        assert_eq!((drawn.len(), unchanged.len()), (4, 0), "with one configuration, all are drawn");
     }
 
     #[test]

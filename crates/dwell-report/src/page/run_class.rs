@@ -23,9 +23,28 @@ pub(super) fn class_title(class: &str, reason: Option<&str>) -> String {
     }
 }
 
+/// The number that gave a class, and what a class needs it to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Deciding {
+    found: String,
+    needs: String,
+}
+
+impl Deciding {
+    /// As a sentence.
+    pub(super) fn sentence(&self) -> String {
+        format!("{} ({})", self.found, self.needs)
+    }
+
+    /// The same inside of parentheses.
+    pub(super) fn within(&self) -> String {
+        format!("{}, {}", self.found, self.needs)
+    }
+}
+
 /// The number that gave the class, and what it would have to be for the next better class. None for samples and for the
 /// definitions of mrm-trace, whose metrics lack the shares and times that classes are given by.
-pub(super) fn deciding_number(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> Option<String> {
+pub(super) fn deciding_number(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> Option<Deciding> {
     match line.name("suitability")? {
         "high_mrm" => Some(kept(at_least(line.number("kept_low_share")?, line), thresholds)),
         "medium_mrm" => match line.number("kept_high_share")? {
@@ -38,18 +57,24 @@ pub(super) fn deciding_number(line: &MetricsLine, thresholds: &SuitabilityThresh
 }
 
 /// Memory is low if half of it is needed for too short a time. If it is not, too little of it stays: that share has no column.
-fn low(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> Option<String> {
+fn low(line: &MetricsLine, thresholds: &SuitabilityThresholds) -> Option<Deciding> {
     let needed_s = line.number("needed_p50_s").or_else(|| line.number("needed_p50_low_s"))?;
     if needed_s < thresholds.medium_retention_s {
         return needed("half of it", line.number("needed_p50_s")?, line, "medium", thresholds.medium_retention_s);
     }
     let (share, time) = (percent(thresholds.medium_write_once), brief_seconds(thresholds.medium_retention_s));
-    Some(format!("less than {share} of what is stored stays {time} (medium needs {share})"))
+    Some(Deciding {
+        found: format!("less than {share} of what is stored stays {time}"),
+        needs: format!("medium needs {share}"),
+    })
 }
 
-fn kept(share: String, thresholds: &SuitabilityThresholds) -> String {
+fn kept(share: String, thresholds: &SuitabilityThresholds) -> Deciding {
     let time = brief_seconds(thresholds.high_retention_s);
-    format!("{share} of what is stored stays {time} (high needs {})", percent(thresholds.high_write_once))
+    Deciding {
+        found: format!("{share} of what is stored stays {time}"),
+        needs: format!("high needs {}", percent(thresholds.high_write_once)),
+    }
 }
 
 /// A share below which it cannot be; the share itself if nothing was left open.
@@ -63,14 +88,17 @@ fn at_most(share: f64, line: &MetricsLine) -> String {
     format!("{bound}{}", percent(share))
 }
 
-fn needed(what: &str, needed_s: f64, line: &MetricsLine, class: &str, needs_s: f64) -> Option<String> {
+fn needed(what: &str, needed_s: f64, line: &MetricsLine, class: &str, needs_s: f64) -> Option<Deciding> {
     let step_s = line.number("suitability_tokens_per_s").map(|tokens_per_s| 1.0 / tokens_per_s);
     let time = match (needed_s, step_s) {
         (0.0, Some(step_s)) => format!("less than {}", brief_seconds(step_s)),
         (0.0, None) => "no measurable time".to_owned(),
         (needed_s, _) => seconds(needed_s),
     };
-    Some(format!("{what} is needed for {time} ({class} needs {})", brief_seconds(needs_s)))
+    Some(Deciding {
+        found: format!("{what} is needed for {time}"),
+        needs: format!("{class} needs {}", brief_seconds(needs_s)),
+    })
 }
 
 /// What would decide, and what is known of the class already.
@@ -122,7 +150,7 @@ mod tests {
         let numbers = numbers.iter().map(|(column, number)| ((*column).to_owned(), Value::Number(*number)));
         let class = [("suitability".to_owned(), Value::Text(class.to_owned()))];
         let line = MetricsLine { region_type: "weight".to_owned(), values: class.into_iter().chain(numbers).collect() };
-        deciding_number(&line, &SuitabilityThresholds::default())
+        deciding_number(&line, &SuitabilityThresholds::default()).map(|deciding| deciding.sentence())
     }
 
     #[test]
