@@ -57,7 +57,7 @@ impl ExperimentPage {
         let has_runs = aggregate.runs > 0;
         let (plots, unchanged) = varying(plots(aggregate));
         Self {
-            headline: if has_runs { headline(aggregate) } else { no_run_counts(aggregate) },
+            headline: if has_runs { headline(aggregate) } else { "No run of this experiment counts.".to_owned() },
             name,
             description: if has_runs { description(aggregate) } else { String::new() },
             answer: answer(aggregate),
@@ -97,10 +97,11 @@ fn description(aggregate: &Aggregate) -> String {
     [means, known].into_iter().filter(|part| !part.is_empty()).map(|part| part + ".").collect::<Vec<_>>().join(" ")
 }
 
-fn no_run_counts(aggregate: &Aggregate) -> String {
+/// Why none does.
+fn why_no_run_counts(aggregate: &Aggregate) -> String {
     match aggregate.excluded.is_empty() {
-        true => "No run of this experiment counts: none was found.".to_owned(),
-        false => format!("No run of this experiment counts: {}.", aggregate.exclusions_text()),
+        true => "No run was found.".to_owned(),
+        false => format!("{}.", capitalised(&aggregate.exclusions_text())),
     }
 }
 
@@ -122,7 +123,7 @@ fn trust_in_nothing(aggregate: &Aggregate, asked: &str) -> Statement {
     Statement {
         topic: "runs",
         level: Level::Bad,
-        text: no_run_counts(aggregate),
+        text: why_no_run_counts(aggregate),
         reasons: include.into_iter().chain(recover).collect(),
     }
 }
@@ -263,10 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_of_which_no_run_counts_says_so_and_how_to_include_them() {
+    fn an_experiment_of_which_why_no_run_counts_says_so_and_how_to_include_them() {
         let page = page(&[run("a", "low_mrm", "contaminated"), run("b", "low_mrm", "contaminated")], &[]);
-        let why = "No run of this experiment counts: 2 runs excluded: 2 contaminated.";
-        assert_eq!((&page["name"], &page["headline"]), (&json!("e1"), &json!(why)));
+        let why = "2 runs excluded: 2 contaminated.";
+        assert_eq!((&page["name"], &page["headline"]), (&json!("e1"), &json!("No run of this experiment counts.")));
         assert_eq!(page["description"], "");
         assert_eq!(levels(&page), [("bad", why)]);
         assert_eq!(
