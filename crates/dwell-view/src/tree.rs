@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use dwell_report::ResultsList;
 use dwell_store::{RunDir, TreeKind, tree_kind};
 
@@ -16,6 +18,9 @@ pub(crate) const ITSELF: &str = ".";
 
 /// How deep the folders of a run go: `raw/programs`.
 const RUN_DEPTH: usize = 3;
+
+/// How long a run may have a folder and no state.
+const LONGEST_BEGINNING: Duration = Duration::from_secs(2);
 
 /// The folder that is served.
 pub(crate) struct Tree {
@@ -63,7 +68,12 @@ impl Tree {
     pub(crate) fn run(&self, name: &str) -> Result<RunDir, ApiError> {
         let folder = self.folder(name)?;
         self.check_run(&folder)?;
-        Ok(RunDir::open(&folder)?)
+        RunDir::open(&folder).map_err(|error| match is_new(&folder) {
+            // Its state is written a moment after its folder is made.
+            true => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("the run {name:?} is just beginning"))
+                .hint("ask again in a moment"),
+            false => error.into(),
+        })
     }
 
     /// Refuses a run with files that are not its own.
@@ -86,6 +96,12 @@ impl Tree {
         let path = self.root.join(below).canonicalize().map_err(missing)?;
         if path.starts_with(&self.root) { Ok(path) } else { Err(outside(&path)) }
     }
+}
+
+/// Whether a folder was changed within the last seconds.
+fn is_new(folder: &Path) -> bool {
+    let changed = fs::metadata(folder).and_then(|found| found.modified()).ok();
+    changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age < LONGEST_BEGINNING)
 }
 
 /// Refuses a run of which a file is a link that leaves the tree, or no file at all: a pipe would never end.
@@ -166,5 +182,17 @@ mod tests {
         assert!(tree(place.path()).run("tiny/a").is_err());
         fs::remove_file(&table).unwrap();
         assert!(tree(place.path()).run("tiny/a").is_ok());
+    }
+
+    #[test]
+    fn a_folder_without_a_state_is_a_run_that_begins_or_none() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("tiny/a");
+        fs::create_dir_all(&folder).unwrap();
+        let said = || tree(place.path()).run("tiny/a").err().map(|error| error.to_string()).unwrap();
+        assert!(said().contains("just beginning"), "{}", said());
+        let long_ago = std::time::SystemTime::now() - 10 * LONGEST_BEGINNING;
+        fs::File::open(&folder).unwrap().set_modified(long_ago).unwrap();
+        assert!(said().contains("neither raw/STATE nor a table"), "{}", said());
     }
 }
