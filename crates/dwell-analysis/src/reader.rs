@@ -137,9 +137,7 @@ impl TraceBatch {
         let number =
             |column| -> Result<_, AnalysisError> { Numbers::new(required(column)?, column)?.without_nulls(column) };
         let optional_number = |column| -> Result<_, AnalysisError> {
-            // A column without any value says as little as none.
-            let stated = batch.column_by_name(column).filter(|array| array.null_count() < array.len());
-            stated.map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
+            batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
         let periods = optional_number("period")?;
         // Whether rows are of whole pages matters only where some are no samples.
@@ -279,7 +277,9 @@ impl LifecycleBatch {
     pub(crate) fn new(batch: &RecordBatch) -> Result<Self, AnalysisError> {
         let numbers = |column| Numbers::new(required(batch, LIFECYCLE, column)?, column);
         let optional = |column| -> Result<_, AnalysisError> {
-            batch.column_by_name(column).map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
+            // A column without any value says as little as none.
+            let stated = batch.column_by_name(column).filter(|array| array.null_count() < array.len());
+            stated.map(|array| Numbers::new(array, column)?.without_nulls(column)).transpose()
         };
         Ok(Self {
             addresses: numbers("address")?.without_nulls("address")?,
