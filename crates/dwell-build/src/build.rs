@@ -1,7 +1,6 @@
 //! From `raw/` to tables, metrics, metadata and manifest.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};

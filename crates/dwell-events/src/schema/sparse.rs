@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn a_batch_without_missing_numbers_has_none_marked() {
         let mut column = SparseNumbers::<arrow_array::types::UInt32Type>::new();
-        [1, 2, 3].map(|number| column.push(Some(number)));
+        [1, 2, 3].into_iter().for_each(|number| column.push(Some(number)));
         assert!(column.finish().nulls().is_none());
-        [Some(1), None, Some(3), None].map(|number| column.push(number));
+        [Some(1), None, Some(3), None].into_iter().for_each(|number| column.push(number));
         assert_eq!(column.finish().into_iter().collect::<Vec<_>>(), [Some(1), None, Some(3), None]);
     }
 }
