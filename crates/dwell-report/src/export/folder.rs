@@ -105,10 +105,18 @@ impl Folder {
     }
 
     fn make_room_for(&self, name: &str) -> Result<PathBuf, ReportError> {
-        let to = self.path(name);
-        let parent = to.parent().unwrap_or(&self.staging);
-        fs::create_dir_all(parent).map_err(|error| ReportError::from_io(ACTION, parent, error))?;
-        Ok(to)
+        let mut folder = self.staging.clone();
+        // Not all at once: if a signal takes the dataset away meanwhile, it must not come back.
+        for part in Path::new(name).parent().into_iter().flat_map(Path::components) {
+            folder.push(part);
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(ReportError::from_io(ACTION, &folder, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(self.path(name))
     }
 
     /// Takes a file that is there into the checksums.
