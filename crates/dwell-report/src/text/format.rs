@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_name_with_a_line_break_stays_in_its_line() {
         let lines = [vec!["a".to_owned(), "10".to_owned()], vec!["b\nc".to_owned(), "9".to_owned()]];
-        assert_eq!(table(&lines), "a         10\nb\\u{a}c   9\n");
+        assert_eq!(table(&lines), "a        10\nb\\u{a}c   9\n");
     }
 
     #[test]
