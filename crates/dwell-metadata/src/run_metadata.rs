@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache, PerfImport,
-    Relabelling, RunRequest, Timestamps,
+    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache,
+    PerfImport, Relabelling, RunRequest, Timestamps,
 };
 
 /// Content of `metadata.json`. The same type is written and read.
