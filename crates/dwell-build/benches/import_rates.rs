@@ -17,7 +17,7 @@ const SOURCE: &str = "made_up";
 
 fn main() {
     let rows: u64 = std::env::args().find_map(|text| text.parse().ok()).unwrap_or(1_000_000);
-    let functions: Vec<String> = (0..40).map(|number| function(number)).collect();
+    let functions: Vec<String> = (0..40).map(function).collect();
     let samples: Vec<TraceRow<'_>> = (0..rows).map(|row| sample(row, &functions)).collect();
     for (name, order) in [("by time", RowOrder::ByTime), ("nearly by time", RowOrder::NearlyByTime)] {
         let dir = tempfile::tempdir().unwrap();
