@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use dwell_gguf::MakeSpec;
 use serde_json::Value;
 
 use crate::common::{Run, Workplace, cached, dwell, skip, text_of};
+use crate::report::tiny_run_with;
 
 /// Columns that a view computes and `dwell analyse` too, with the relative error that quantiles may have there.
 const BY_DWELL: [(&str, &[&str], f64); 6] = [
@@ -54,12 +54,9 @@ fn rows(duckdb: &Path, paths: &[&Path], query: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// A run with keys and values of each of two types.
 fn two_runs(place: &Workplace) -> Vec<Run> {
-    let spec = MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() };
-    let model = place.model(spec);
-    let run = |kv_type: &str| {
-        place.run(&model, &["--prompt", "a b c", "--max-tokens", "6", "--ignore-end", "--kv-type", kv_type])
-    };
+    let run = |kv_type: &str| tiny_run_with(place, kv_type, &["--kv-type", kv_type]).0;
     vec![run("f16"), run("q8_0")]
 }
 

@@ -116,7 +116,8 @@ fn prompts_that_are_sent_to_be_counted_are_no_work() {
     assert!((90..=110).contains(&request["prompt_tokens"].as_u64().unwrap()), "{request}");
     let (moved, theory) = (Moved::in_all(&run), Theory::of(&model, "f16"));
     let of_warm_up = moved.stored("kv_cache", 0) - Moved::in_generation(&run).stored("kv_cache", 0);
-    assert!(of_warm_up <= 2 * theory.kv_bytes, "{of_warm_up}");
+    // The server warms up with a few tokens, once or twice; a prompt that is sent to be counted has ninety and more.
+    assert!(of_warm_up <= 8 * theory.kv_bytes, "{of_warm_up}");
     assert_eq!(Moved::in_generation(&run).stored("kv_cache", 0), computed * theory.kv_bytes);
     let told = tokens(&run);
     assert_eq!(told.iter().map(|token| token.step).collect::<Vec<_>>(), [0, 1, 2, 3]);

@@ -1,6 +1,7 @@
 //! The view `runs`: what tells runs apart.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{identifier, literal, text_of};
@@ -37,16 +38,16 @@ pub(super) struct RunsView {
 impl RunsView {
     pub(super) fn new(runs: &[&RunResults]) -> Result<Self, ReportError> {
         let paths = runs.iter().map(|run| absolute(&run.path)).collect::<Result<Vec<_>, _>>()?;
-        let mut uses_of_id = BTreeMap::new();
-        for run in runs {
-            *uses_of_id.entry(run.metadata.run_id.as_str()).or_insert(0) += 1;
+        let mut uses_of_name = BTreeMap::new();
+        for path in &paths {
+            *uses_of_name.entry(path.file_name()).or_insert(0) += 1;
         }
         let rows = runs.iter().zip(&paths).map(|(run, path)| {
-            let path = text_of(path)?;
+            let whole = text_of(path)?;
             // Trees may use the same name for different runs, and a name has to mean one.
-            let is_unique = uses_of_id.get(run.metadata.run_id.as_str()) == Some(&1);
-            let name = if is_unique { run.metadata.run_id.clone() } else { path.clone() };
-            Ok(row(run, name, path))
+            let is_unique = uses_of_name.get(&path.file_name()) == Some(&1);
+            let name = path.file_name().and_then(OsStr::to_str).filter(|_| is_unique).unwrap_or(&whole).to_owned();
+            Ok(row(run, name, whole))
         });
         Ok(Self { rows: rows.collect::<Result<Vec<_>, ReportError>>()?, paths })
     }
