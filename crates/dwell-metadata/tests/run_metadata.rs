@@ -11,8 +11,9 @@ use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
-    BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportedFile,
-    KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
+    BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportOrigin,
+    ImportedFile, KvEventsImport, MetadataError, PerfImport, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin,
+    Telemetry, Timestamps,
 };
 use serde_json::{Value, json};
 
@@ -111,6 +112,9 @@ fn full() -> RunMetadata {
         failure: Some("the worker was killed".to_owned()),
         failure_hints: vec!["look".to_owned()],
         kv_events: imported.kv_events.map(|events| KvEventsImport { files: vec![file], ..events }),
+        import: Some(ImportOrigin { format: "lackey".to_owned(), ..ImportOrigin::default() }),
+        timestamps: Some(Timestamps::ordinal("accesses")),
+        perf: Some(PerfImport { form: "perf.data".to_owned(), ..PerfImport::default() }),
         relabelled: Some(Relabelling { input: "old/run".into(), ..Relabelling::default() }),
         ..RunMetadata::of_request(&request())
     }
@@ -236,7 +240,7 @@ fn another_major_version_is_refused_with_both_versions_and_the_path() {
     for version in ["2.0", "0.9", "new"] {
         let error = parse(&json!({"metadata_schema_version": version, "host": "other"}).to_string()).unwrap_err();
         let wanted =
-            format!("reading the metadata of a run found version {version}, and 1.6 is needed: \"/r/metadata.json\"");
+            format!("reading the metadata of a run found version {version}, and 1.7 is needed: \"/r/metadata.json\"");
         assert_eq!(error.to_string(), wanted);
         assert!(error.hints()[0].contains("dwell --version"), "{:?}", error.hints());
     }

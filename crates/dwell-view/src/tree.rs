@@ -193,6 +193,6 @@ mod tests {
         assert!(said().contains("just beginning"), "{}", said());
         let long_ago = std::time::SystemTime::now() - 10 * LONGEST_BEGINNING;
         fs::File::open(&folder).unwrap().set_modified(long_ago).unwrap();
-        assert!(said().contains("neither raw/STATE nor a table"), "{}", said());
+        assert!(said().contains("no run here"), "{}", said());
     }
 }
