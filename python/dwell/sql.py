@@ -40,8 +40,8 @@ def sql_connection(paths: Paths) -> duckdb.DuckDBPyConnection:
 
 
 def _statements(paths: Paths) -> str:
-    one = isinstance(paths, (str, os.PathLike))
-    words = [os.fspath(path) for path in ([paths] if one else paths)]  # type: ignore[list-item, union-attr]
+    listed: Iterable[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    words = [os.fspath(path) for path in listed]
     command = [_program(), "sql", "--views", "--", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # 1 means that some runs could not be read; the others can be asked.
