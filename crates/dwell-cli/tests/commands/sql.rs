@@ -57,7 +57,7 @@ fn rows(duckdb: &Path, paths: &[&Path], query: &str) -> Vec<Value> {
 /// A run with keys and values of each of two types.
 fn two_runs(place: &Workplace) -> Vec<Run> {
     let run = |kv_type: &str| tiny_run_with(place, kv_type, &["--kv-type", kv_type]).0;
-    vec![run("f16"), run("q8_0")]
+    vec![run("f16"), run("f32")]
 }
 
 /// The lines of a CSV file by region type.
@@ -123,7 +123,7 @@ fn every_table_says_which_run_its_rows_are_of() {
         serde_json::json!({"run": run.dir.file_name().unwrap().to_str(), "kv_type": kv_type, "engine": "llama_cpp",
             "rows": run.accesses().len()})
     };
-    assert_eq!(found, [of_run(&runs[0], "f16"), of_run(&runs[1], "q8_0")], "a run that is named twice counts once");
+    assert_eq!(found, [of_run(&runs[0], "f16"), of_run(&runs[1], "f32")], "a run that is named twice counts once");
     // A table that neither run has is there all the same.
     assert_eq!(rows(&duckdb, &[results], "select count(*) as n from memory where pid < 0")[0]["n"], 0);
 }
@@ -171,7 +171,7 @@ fn the_statements_work_in_another_client() {
     let read = format!(".read '{}'", file.display());
     let asked =
         Command::new(&duckdb).args(["-no-init", "-csv", "-cmd", &read, "-c", "select kv_type from runs"]).output();
-    assert_eq!(String::from_utf8(asked.unwrap().stdout).unwrap(), "kv_type\nq8_0\n");
+    assert_eq!(String::from_utf8(asked.unwrap().stdout).unwrap(), "kv_type\nf32\n");
 }
 
 #[test]
