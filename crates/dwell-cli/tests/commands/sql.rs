@@ -54,10 +54,10 @@ fn rows(duckdb: &Path, paths: &[&Path], query: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A run with keys and values of each of two types.
+/// Runs with two context lengths, named by them.
 fn two_runs(place: &Workplace) -> Vec<Run> {
-    let run = |kv_type: &str| tiny_run_with(place, kv_type, &["--kv-type", kv_type]).0;
-    vec![run("f16"), run("f32")]
+    let run = |length: &str| tiny_run_with(place, length, &["--context-length", length]).0;
+    vec![run("256"), run("512")]
 }
 
 /// The lines of a CSV file by region type.
@@ -117,13 +117,13 @@ fn every_table_says_which_run_its_rows_are_of() {
     let place = Workplace::new();
     let runs = two_runs(&place);
     let results = runs[0].dir.parent().unwrap().parent().unwrap();
-    let query = "select run, any_value(kv_type) as kv_type, any_value(engine) as engine, count(*) as rows from trace group by run order by kv_type";
+    let query = "select run, any_value(context_length) as context_length, any_value(engine) as engine, count(*) as rows from trace group by run order by run";
     let found = rows(&duckdb, &[results, &runs[0].dir], query);
-    let of_run = |run: &Run, kv_type: &str| {
-        serde_json::json!({"run": run.dir.file_name().unwrap().to_str(), "kv_type": kv_type, "engine": "llama_cpp",
+    let of_run = |run: &Run, context_length: u64| {
+        serde_json::json!({"run": run.dir.file_name().unwrap().to_str(), "context_length": context_length, "engine": "llama_cpp",
             "rows": run.accesses().len()})
     };
-    assert_eq!(found, [of_run(&runs[0], "f16"), of_run(&runs[1], "f32")], "a run that is named twice counts once");
+    assert_eq!(found, [of_run(&runs[0], 256), of_run(&runs[1], 512)], "a run that is named twice counts once");
     // A table that neither run has is there all the same.
     assert_eq!(rows(&duckdb, &[results], "select count(*) as n from memory where pid < 0")[0]["n"], 0);
 }
@@ -169,9 +169,10 @@ fn the_statements_work_in_another_client() {
     let file = place.path().join("views.sql");
     fs::write(&file, views.stdout).unwrap();
     let read = format!(".read '{}'", file.display());
-    let asked =
-        Command::new(&duckdb).args(["-no-init", "-csv", "-cmd", &read, "-c", "select kv_type from runs"]).output();
-    assert_eq!(String::from_utf8(asked.unwrap().stdout).unwrap(), "kv_type\nf32\n");
+    let asked = Command::new(&duckdb)
+        .args(["-no-init", "-csv", "-cmd", &read, "-c", "select context_length from runs"])
+        .output();
+    assert_eq!(String::from_utf8(asked.unwrap().stdout).unwrap(), "context_length\n512\n");
 }
 
 #[test]

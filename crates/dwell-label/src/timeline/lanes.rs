@@ -220,8 +220,14 @@ impl Lanes {
         let found = active.map(|(index, _)| index);
         let found = found.or_else(|| previous.map(|part| part.lane)).or_else(|| idle().map(|(index, _)| index));
         // A prompt that goes on nowhere takes the place of the one that has waited longest, if all places are taken.
+        // Before the server said how many there are, more lanes than places may have been added: those that computed last have them.
         let is_full = at_home().count() >= slots;
-        let replaced = || free().filter(|_| is_full).min_by_key(|(_, lane)| (lane.is_decoding, lane.touched));
+        let placed_since = nth_latest(at_home().map(|(_, lane)| lane.touched), slots);
+        let has_place = |lane: &Lane| placed_since.is_none_or(|since| lane.touched >= since);
+        let replaced = || {
+            let placed = free().filter(|(_, lane)| is_full && has_place(lane));
+            placed.min_by_key(|(_, lane)| (lane.is_decoding, lane.touched))
+        };
         let found = found.or_else(|| replaced().map(|(index, _)| index));
         found.unwrap_or_else(|| self.add(home))
     }
@@ -261,4 +267,11 @@ impl Lanes {
             oldest.map(|index| self.lanes.swap_remove(index));
         }
     }
+}
+
+/// The n-th largest of some times, from 1; none if there are fewer.
+fn nth_latest(times: impl Iterator<Item = u64>, n: usize) -> Option<u64> {
+    let mut times: Vec<u64> = times.collect();
+    times.sort_unstable_by(|first, second| second.cmp(first));
+    n.checked_sub(1).and_then(|place| times.get(place).copied())
 }

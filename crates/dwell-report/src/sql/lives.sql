@@ -1,6 +1,6 @@
 -- Accesses that count by dwell's definitions: setting memory to one value keeps nothing that anybody will read.
 create or replace view accesses as
-select run, sample_id, timestamp_ns, op_type, region_type, region_id, step, symbol, address,
+select run, sample_id, timestamp_ns::bigint as timestamp_ns, op_type, region_type, region_id, step, symbol, address,
        address + size_bytes as end_address, size_bytes
 from trace where symbol <> 'ggml_backend_buffer_clear';
 
@@ -53,7 +53,7 @@ from kv_block_lifecycle;
 
 -- How long lives last: `retention` from the store to the last load, `residency` to the next store or the eviction.
 create or replace view life_spans as
-with ends as (select run, max(timestamp_ns) as last_ns from trace group by run)
+with ends as (select run, max(timestamp_ns)::bigint as last_ns from trace group by run)
 select run, region_type, 'retention' as kind, last_load_ns - begin_ns as span_ns, bytes, end_ns is null as is_open
 from data_lives where loads > 0
 union all

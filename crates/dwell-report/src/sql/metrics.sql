@@ -2,8 +2,8 @@
 create or replace view metric_read_frequency as
 with counted as (
   select run, region_type, count(*) filter (op_type = 'load') as loads, count(*) filter (op_type = 'store') as stores,
-    coalesce(sum(size_bytes) filter (op_type = 'load'), 0)::ubigint as bytes_read,
-    coalesce(sum(size_bytes) filter (op_type = 'store'), 0)::ubigint as bytes_written
+    coalesce(sum(size_bytes) filter (op_type = 'load'), 0)::bigint as bytes_read,
+    coalesce(sum(size_bytes) filter (op_type = 'store'), 0)::bigint as bytes_written
   from accesses group by all
 ), read as (select run, region_type, sum(loads * bytes) / sum(bytes) as reads_per_write_mean from data_lives group by all)
 select *, bytes_read / nullif(bytes_written, 0) as read_write_ratio from counted left join read using (run, region_type);
@@ -20,7 +20,7 @@ with touched as (select distinct run, region_type, address, bytes from pieces), 
   select run, region_type, unnest(range((address >> 12)::bigint, ((address + bytes - 1) >> 12)::bigint + 1)) as page
   from touched
 ), counted as (select run, region_type, count(distinct page) as unique_pages from pages group by all)
-select run, region_type, sum(bytes)::ubigint as distinct_bytes, any_value(unique_pages) as unique_pages
+select run, region_type, sum(bytes)::bigint as distinct_bytes, any_value(unique_pages) as unique_pages
 from touched join counted using (run, region_type) group by all;
 
 create or replace view metric_locality as
@@ -51,7 +51,7 @@ from ranked group by all;
 -- A quantile that the curve does not come down to is null.
 create or replace view metric_retention as
 with shares as (
-  select run, region_type, sum(bytes)::ubigint as life_bytes,
+  select run, region_type, sum(bytes)::bigint as life_bytes,
     coalesce(sum(bytes) filter (end_ns is null), 0) / sum(bytes) as censored_share,
     coalesce(sum(bytes) filter (loads = 0), 0) / sum(bytes) as never_read_share,
     coalesce(sum(bytes) filter (is_inferred), 0) / sum(bytes) as inferred_share

@@ -41,7 +41,7 @@ with intervals as (
     quantile_cont(retention_s, 0.9) as retention_p90_s, quantile_cont(retention_s, 0.99) as retention_p99_s,
     avg(retention_s) as retention_mean_s, avg(write_once_ratio) as write_once_ratio_mean,
     avg(reads_per_write) as reads_per_write_mean, sum(unique_pages) / 256 as working_set_mb_total,
-    sum(unique_pages)::ubigint as unique_pages_total, avg(stride_mean_bytes) as stride_mean_bytes,
+    sum(unique_pages)::bigint as unique_pages_total, avg(stride_mean_bytes) as stride_mean_bytes,
     avg(stride_median_bytes) as stride_median_bytes, avg(same_page_share) as same_page_share
   from mrm_trace_regions group by all
 )
