@@ -27,16 +27,16 @@ const BY_DWELL: [(&str, &[&str], f64); 6] = [
         1e-9,
     ),
 ];
-const BY_MRM_TRACE: [&str; 9] = [
-    "n_regions",
-    "retention_p50_s",
-    "retention_p90_s",
-    "retention_p99_s",
-    "retention_mean_s",
-    "write_once_ratio_mean",
-    "reads_per_write_mean",
-    "working_set_mb_total",
-    "unique_pages_total",
+/// Columns by mrm-trace's definitions, with where `dwell analyse --json` has them in a region type.
+const BY_MRM_TRACE: [(&str, &str); 8] = [
+    ("n_regions", "/n_regions"),
+    ("retention_p50_s", "/retention/p50_s"),
+    ("retention_p90_s", "/retention/p90_s"),
+    ("retention_p99_s", "/retention/p99_s"),
+    ("retention_mean_s", "/retention/mean_s"),
+    ("write_once_ratio_mean", "/write_once/ratio"),
+    ("reads_per_write_mean", "/read_frequency/reads_per_write"),
+    ("unique_pages_total", "/working_set/distinct_pages"),
 ];
 
 fn duckdb() -> Option<PathBuf> {
@@ -97,15 +97,17 @@ fn the_metrics_as_sql_are_those_of_the_analysis() {
             let expected = &expected[row["region_type"].as_str().unwrap()]["write_once_ratio_mean"];
             assert_equal(&row["write_once_ratio"], expected, 1e-9, "write once");
         }
-        let out = place.path().join(format!("peer-{}", run.dir.file_name().unwrap().to_string_lossy()));
         let analysed =
-            dwell().arg("analyse").arg(&run.dir).args(["--definitions", "mrm-trace", "-o"]).arg(&out).output();
-        assert!(analysed.as_ref().unwrap().status.success(), "{}", text_of(&analysed.unwrap()));
-        let expected = csv(&out.join("metrics.csv"));
-        for row in rows(&duckdb, &[&run.dir], "select * from mrm_trace_metrics") {
-            let region_type = row["region_type"].as_str().unwrap();
-            for column in BY_MRM_TRACE {
-                assert_equal(&row[column], &expected[region_type][column], 1e-9, &format!("{column} of {region_type}"));
+            dwell().arg("analyse").arg(&run.dir).args(["--definitions", "mrm-trace", "--json"]).output().unwrap();
+        let analysed: Value = serde_json::from_slice(&analysed.stdout).unwrap();
+        let found = rows(&duckdb, &[&run.dir], "select * from mrm_trace_metrics");
+        assert_eq!(found.len(), analysed["region_types"].as_array().unwrap().len());
+        for expected in analysed["region_types"].as_array().unwrap() {
+            let row = found.iter().find(|row| row["region_type"] == expected["region_type"]).unwrap();
+            for (column, place) in BY_MRM_TRACE {
+                let expected = expected.pointer(place).unwrap();
+                let text = if expected.is_null() { String::new() } else { expected.to_string() };
+                assert_equal(&row[column], &text, 1e-9, &format!("{column} of {}", row["region_type"]));
             }
         }
     }
