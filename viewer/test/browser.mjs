@@ -204,9 +204,11 @@ async function checkGestures(page) {
       assert.deepEqual(await windowOf(page, name), brushed, `${name} shows the same time`);
     }
   }
-  const drawn = await page.evaluate(() => dwell.scene("timeline").lanes.find(({ name }) => name === "traffic").series[0]);
+  const drawn = await page.evaluate(() => dwell.scene("timeline").lanes.find(({ name }) => name === "traffic").series);
+  // A short run may have rested in this window, and then there is none.
+  const isInside = ({ begin_s, end_s }, bar) => begin_s[bar] <= brushed.end_s && end_s[bar] > brushed.begin_s;
   assert.ok(
-    drawn.begin_s[0] <= brushed.begin_s + 1 && drawn.end_s[0] > brushed.begin_s,
+    drawn.every((series) => [...series.begin_s.keys()].every((bar) => isInside(series, bar))),
     "bars outside of the window are not drawn",
   );
 
