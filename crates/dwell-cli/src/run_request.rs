@@ -7,6 +7,7 @@ use dwell_collectors::{Wanted, chosen};
 use dwell_events::CollectorName;
 use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, RecorderAccess};
 use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
+use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_gguf::GgufFile;
 use dwell_metadata::{BuildOptions, Collectors, RunRequest};
 
@@ -158,7 +159,7 @@ pub(crate) fn check_temperature(args: &GenerationArgs) -> Result<(), Failure> {
 
 fn actions_in(path: &Path) -> anyhow::Result<Vec<Action>> {
     let refused = |reason: String| Failure::new(format!("reading the actions {reason}: {path:?}"));
-    let text = std::fs::read_to_string(path)
+    let text = read_text_at_most(path, WRITTEN_BY_HAND_MAX_BYTES)
         .map_err(|error| refused(format!("failed with {error}")).hint(check_path_hint(path)))?;
     let unfit = |reason: String| {
         refused(reason).hint(r#"an action looks like {"do": "generate", "max_tokens": 8, "sequences": [0]}"#)
@@ -196,7 +197,7 @@ pub(crate) fn prompt(args: &GenerationArgs) -> Result<String, Failure> {
 
 fn prompt_in(path: &Path) -> std::io::Result<String> {
     if path != Path::new("-") {
-        return std::fs::read_to_string(path);
+        return read_text_at_most(path, WRITTEN_BY_HAND_MAX_BYTES);
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;

@@ -2,6 +2,7 @@
 
 use dwell_events::engine::{EngineKind, ModelSource, Reach};
 use dwell_events::server::StartKind;
+use dwell_events::without_secrets;
 use serde_json::Value as Json;
 
 use crate::rules::Rules;
@@ -141,9 +142,22 @@ impl ServerKeys<'_, '_, '_> {
         if has_url && self.has(".arguments") {
             self.add(".arguments", "arguments for a server that runs already", "a program to start, or no arguments");
         }
+        if self.arguments_have_secrets() {
+            // The file is copied into the results as it is.
+            let needed = "no key here: a variable of the environment, such as LLAMA_API_KEY or VLLM_API_KEY";
+            self.add(".arguments", "a key, token or password", needed);
+        }
         if !has_url && self.has(".pid") {
             self.add(".pid", "a process without an address", "the url of the server that runs in it");
         }
+    }
+
+    fn arguments_have_secrets(&self) -> bool {
+        let pointer = format!("/models/{}/server/arguments", self.index);
+        let arguments = self.rules.values.pointer(&pointer).and_then(Json::as_array);
+        let words: Vec<String> =
+            arguments.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
+        without_secrets(&words) != words
     }
 
     fn scheme(&mut self) {

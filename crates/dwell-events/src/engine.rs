@@ -275,6 +275,8 @@ pub enum StopReason {
     ContextFull,
     /// The user interrupted.
     Interrupted,
+    /// A server went on long after as many tokens as asked for, until dwell ended the request.
+    LimitIgnored,
 }
 
 /// Facts about a loaded model and its context.

@@ -25,6 +25,7 @@ mod phase;
 mod region;
 mod run_kind;
 pub mod schema;
+mod secrets;
 pub mod server;
 mod settings;
 mod timeline;
@@ -39,6 +40,7 @@ pub use loss::{LossKind, Severity};
 pub use phase::Phase;
 pub use region::{OpType, RegionType};
 pub use run_kind::RunKind;
+pub use secrets::without_secrets;
 pub use settings::{Compression, Definitions, Metric, UnknownPolicy};
 pub use timeline::{PhaseSpan, RequestSpan};
 

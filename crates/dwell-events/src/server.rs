@@ -94,46 +94,6 @@ pub struct KvEventsOptions {
     pub keeps_token_ids: bool,
 }
 
-/// What stands for a secret.
-const MASK: &str = "***";
-/// Option of dwell whose value is a word of another program's command line.
-const CARRIER: &str = "--server-arg";
-/// The same with its value behind it.
-const CARRIER_WITH_VALUE: &str = "--server-arg=";
-/// Short options of llama.cpp that carry a secret.
-const SHORT_SECRETS: [&str; 1] = ["-hft"];
-
-/// The words of a command line without the keys, tokens and passwords that options in it carry.
-pub fn without_secrets(words: &[String]) -> Vec<String> {
-    let mut is_secret = false;
-    let masked = |word: &String| match word.strip_prefix(CARRIER_WITH_VALUE) {
-        _ if word == CARRIER => word.clone(),
-        Some(carried) => format!("{CARRIER_WITH_VALUE}{}", without_secret(carried, &mut is_secret)),
-        None => without_secret(word, &mut is_secret),
-    };
-    words.iter().map(masked).collect()
-}
-
-/// A word that may be a secret because of the one before it, and may make the next one a secret.
-fn without_secret(word: &str, is_secret: &mut bool) -> String {
-    if std::mem::take(is_secret) && !word.starts_with('-') {
-        return MASK.to_owned();
-    }
-    match word.split_once('=') {
-        Some((option, _)) if names_a_secret(option) => format!("{option}={MASK}"),
-        _ => {
-            *is_secret = names_a_secret(word);
-            word.to_owned()
-        }
-    }
-}
-
-fn names_a_secret(option: &str) -> bool {
-    let last = option.rsplit(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
-    let is_named = option.starts_with('-') && ["key", "token", "password", "secret"].contains(&last.as_str());
-    is_named || SHORT_SECRETS.contains(&option)
-}
-
 /// What a server says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -265,28 +225,5 @@ mod tests {
         assert_eq!(facts(Some(4), Some(false)).context_positions(), Some(2048));
         assert_eq!(facts(Some(4), Some(true)).context_positions(), Some(512));
         assert_eq!(facts(Some(4), None).context_positions(), None);
-    }
-
-    #[test]
-    fn keys_are_masked_and_nothing_else_is() {
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let found =
-            without_secrets(&words("serve --api-key hush --max-tokens 64 --hf-token=hush --port 80 --token --v"));
-        assert_eq!(found, words("serve --api-key *** --max-tokens 64 --hf-token=*** --port 80 --token --v"));
-        assert_eq!(without_secrets(&words("-hft hush -m m")), words("-hft *** -m m"));
-    }
-
-    #[test]
-    fn keys_on_their_way_to_another_program_are_masked() {
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for (given, kept) in [
-            ("--server-arg --api-key --server-arg hush -o x", "--server-arg --api-key --server-arg *** -o x"),
-            ("--server-arg=--api-key --server-arg=hush -o x", "--server-arg=--api-key --server-arg=*** -o x"),
-            ("--server-arg --api-key=hush -o x", "--server-arg --api-key=*** -o x"),
-            ("--server-arg=--api-key=hush -o x", "--server-arg=--api-key=*** -o x"),
-            ("--server-arg -ngl --server-arg 0", "--server-arg -ngl --server-arg 0"),
-        ] {
-            assert_eq!(without_secrets(&words(given)), words(kept));
-        }
     }
 }

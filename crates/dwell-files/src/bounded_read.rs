@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -22,7 +22,7 @@ pub const OWN_TEXT_MAX_BYTES: u64 = 64 << 20;
 
 /// The content of a file of at most so many bytes.
 pub fn read_at_most(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
-    read_from(File::open(path)?, limit_bytes)
+    read_from(open_with_end(path)?, limit_bytes)
 }
 
 fn read_from(file: File, limit_bytes: u64) -> io::Result<Vec<u8>> {
@@ -35,11 +35,29 @@ fn read_from(file: File, limit_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Opens a file that a user named: an ordinary one, or a pipe, as a shell makes of `<(command)`. A device is refused, because it
+/// may have no end. A pipe is not waited for: nobody may ever write to it, and it is then empty.
+pub fn open_with_end(path: &Path) -> io::Result<File> {
+    let file = open_without_waiting(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_fifo() {
+        // From here on a read waits for what somebody who is there writes.
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    } else if !kind.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "this is no ordinary file"));
+    }
+    Ok(file)
+}
+
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    // Without this flag, opening a pipe waits.
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
+}
+
 /// Opens a file that belongs to a run. Only an ordinary file is opened: a pipe would wait for somebody who writes, and a
 /// device has no end.
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
-    // Without this flag, opening a pipe waits.
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let file = open_without_waiting(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::new(ErrorKind::InvalidInput, "this is no ordinary file")),
@@ -86,14 +104,33 @@ mod tests {
         std::fs::write(&path, "four").unwrap();
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "four");
         assert_eq!(read_at_most(&path, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
-        assert_eq!(read_at_most(Path::new("/dev/zero"), 1000).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read_at_most(Path::new("/dev/zero"), 1000).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_pipe_is_read_while_somebody_writes_and_is_empty_if_nobody_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = made_pipe(dir.path());
+        assert_eq!(read_at_most(&path, 9).unwrap(), b"");
+        // Both ends at once, as a shell has them for `<(command)`.
+        let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut writer, b"text").unwrap();
+        let reader = open_with_end(&path).unwrap();
+        drop(writer);
+        assert_eq!(read_from(reader, 9).unwrap(), b"text");
+    }
+
+    fn made_pipe(dir: &Path) -> std::path::PathBuf {
+        let path = dir.join("metadata.json");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        path
     }
 
     #[test]
     fn a_pipe_in_place_of_a_file_is_refused_at_once() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("metadata.json");
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        let path = made_pipe(dir.path());
         assert_eq!(read_own(&path, 9).unwrap_err().kind(), ErrorKind::InvalidInput);
         let refused = read_json::<u32>("reading", &path, 9).unwrap_err().to_string();
         assert!(refused.contains("no ordinary file"), "{refused}");

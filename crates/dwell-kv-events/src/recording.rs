@@ -61,7 +61,7 @@ impl Recording {
     /// Opens a file and looks at its first bytes.
     pub(crate) fn open(path: &Path) -> Result<(Self, RecordingForm), StoreError> {
         let failed = |error| StoreError::from_io(READING, path, error);
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let mut file = BufReader::new(dwell_files::open_with_end(path).map_err(failed)?);
         let first = file.fill_buf().map_err(failed)?;
         let (source, form) = if first.starts_with(&ARROW_BEGINS) {
             (Source::RawStream(RawBatches::open(path)?), RecordingForm::RawStream)

@@ -1,7 +1,7 @@
 //! The record of a request, as of the moment when recording begins.
 
 use dwell_events::host::Baseline;
-use dwell_events::server::without_secrets;
+use dwell_events::without_secrets;
 use dwell_host::{clock_anchor, read_host};
 use dwell_metadata::{PageCache, RunRecord, RunRequest};
 

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use dwell_events::Phase;
 use dwell_events::engine::{EngineEvent, JOB_FILE_VARIABLE, Job};
-use dwell_events::server::{ServerDescription, without_secrets};
+use dwell_events::server::ServerDescription;
+use dwell_events::without_secrets;
 
 use crate::driver::Teller;
 use crate::ggml_use::GgmlUse;

@@ -5,10 +5,11 @@
 
 mod conversation;
 mod fill;
+mod limit;
 mod requests;
 mod session;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ use session::Session;
 
 /// How often the observer is asked whether to end while nothing happens.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Events that may wait for the observer; more stop the reading of answers, and so the server.
+const WAITING_EVENTS: usize = 1024;
 
 /// Fills a chat template with the message of a user; or says why it cannot.
 pub type FillTemplate = fn(template: &str, text: &str) -> Result<String, String>;
@@ -53,7 +57,7 @@ impl Engine for ServerEngine {
             conversation::check_actions(job)?;
         }
         let interruption = Interruption::default();
-        let (sender, events) = channel();
+        let (sender, events) = sync_channel(WAITING_EVENTS);
         let outcome = thread::scope(|scope| {
             let teller = Teller(sender);
             let work = scope.spawn(|| self.drive(job, teller, &interruption));
@@ -74,7 +78,7 @@ type Timed = (EngineEvent, u64);
 
 /// Tells events to the thread that has the observer.
 #[derive(Clone)]
-pub(crate) struct Teller(Sender<Timed>);
+pub(crate) struct Teller(SyncSender<Timed>);
 
 impl Teller {
     /// Something happens now.
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn events_keep_their_time_however_late_they_are_handed_over() {
-        let (sender, events) = channel();
+        let (sender, events) = sync_channel(WAITING_EVENTS);
         let teller = Teller(sender);
         let event = || EngineEvent::LoadProgress { fraction: 1.0 };
         teller.tell_at(event(), 5);

@@ -13,7 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use dwell_events::Hint;
-use dwell_events::engine::{EngineEvent, EngineFailure, EngineKind};
+use dwell_events::engine::{EngineEvent, EngineFailure, EngineKind, StopReason};
+use dwell_events::server::StartKind;
 use dwell_servers::{HttpClient, HttpError, HttpLimits, Interruption};
 use http::{
     Request, ScriptedServer, Watcher, begin_stream, flag, job, passes_with, run, token, write_answer, write_chunk,
@@ -239,6 +240,42 @@ fn a_server_that_never_answers_is_left_when_the_user_interrupts() {
 }
 
 /// Returns when the connection has ended, however it did.
+/// A server that streams this for ever, until the client leaves.
+fn endless(chunk: Vec<u8>) -> ScriptedServer {
+    ScriptedServer::with_model(move |_, connection| {
+        begin_stream(connection);
+        while write_chunk(connection, &chunk).is_ok() {}
+    })
+}
+
+#[test]
+fn a_server_that_goes_on_after_its_tokens_is_stopped_and_the_run_says_so() {
+    let server = endless(token("on").repeat(100));
+    let mut watcher = Watcher::default();
+    run(&job(EngineKind::OpenAi, &server.url, "x", 8), &mut watcher).unwrap();
+    assert_eq!(watcher.tokens(0).len(), 8 + 8 / 4 + 32);
+    let stops = watcher.events.iter().filter_map(|event| match event {
+        EngineEvent::Stopped { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    assert_eq!(stops.collect::<Vec<_>>(), [StopReason::LimitIgnored]);
+}
+
+#[test]
+fn a_warm_up_that_does_not_end_is_ended() {
+    let server = endless(token("on"));
+    let mut job = job(EngineKind::OpenAi, &server.url, "x", 8);
+    job.server.start = StartKind::Warm;
+    run(&job, &mut Watcher::default()).unwrap();
+}
+
+#[test]
+fn events_without_a_token_do_not_come_for_ever() {
+    let server = endless(b"data: {\"choices\": []}\n\n".repeat(1000));
+    let failure = run(&job(EngineKind::OpenAi, &server.url, "x", 8), &mut Watcher::default()).unwrap_err();
+    assert!(failure.message.contains("it had a million events and did not end"), "{}", failure.message);
+}
+
 fn wait_for_the_client_to_leave(connection: &mut TcpStream) {
     let mut byte = [0];
     while matches!(connection.read(&mut byte), Ok(1..)) {}

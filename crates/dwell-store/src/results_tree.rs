@@ -66,12 +66,12 @@ pub fn runs_under(path: &Path) -> Result<Vec<FoundRun>, StoreError> {
 fn run_paths(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut found = Vec::new();
     for below in folders_of(root)? {
-        if is_run(&below) {
+        if is_run(&below) || is_closed(&below) {
             found.push(below);
         } else if !below.ends_with(EXPERIMENTS_DIR) {
             match folders_of(&below) {
-                Ok(folders) => found.extend(folders.into_iter().filter(|path| is_run(path))),
-                // What is in it is not known: it is listed, and cannot be opened.
+                Ok(folders) => found.extend(folders.into_iter().filter(|path| is_run(path) || is_closed(path))),
+                // As with one that is closed.
                 Err(StoreError::File(FileError::PermissionDenied { .. })) => found.push(below),
                 Err(error) => return Err(error),
             }
@@ -79,6 +79,11 @@ fn run_paths(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether this user may not see what is in a folder. It may be a run: it is listed, and cannot be opened.
+fn is_closed(dir: &Path) -> bool {
+    fs::metadata(dir.join(RESULTS_MANIFEST_FILE)).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 fn folders_of(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {

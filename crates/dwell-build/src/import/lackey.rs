@@ -1,6 +1,5 @@
 //! Accesses that valgrind's lackey printed.
 
-use std::fs::File;
 use std::path::Path;
 
 use dwell_decode::error::{DecodeError, DecodeReason};
@@ -85,7 +84,7 @@ impl From<DecodeError> for Stopped {
 
 fn read_file(path: &Path, decoder: &mut LackeyDecoder, sink: &mut AccessSink<'_>) -> Result<(), ImportError> {
     const READING: &str = "reading output of lackey";
-    let mut file = File::open(path).map_err(|error| StoreError::from_io(READING, path, error))?;
+    let mut file = dwell_files::open_with_end(path).map_err(|error| StoreError::from_io(READING, path, error))?;
     let mut each = |access: LackeyAccess| sink.push(&row(access)).map_err(Stopped::Importing);
     decoder.read(&mut file, &mut each).map_err(|stopped| match stopped {
         Stopped::Importing(error) => error,

@@ -1,12 +1,12 @@
 //! `dwell sql`: SQL over the tables of runs, by DuckDB's command.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use dwell_collectors::tables;
+use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_report::{RunResults, sql_views};
 use tempfile::NamedTempFile;
 
@@ -54,7 +54,7 @@ impl Asked {
                     .into());
             }
             (Some(file), None) => {
-                Some(fs::read_to_string(file).with_context(|| format!("reading the query: {file:?}"))?)
+                Some(read_text_at_most(file, WRITTEN_BY_HAND_MAX_BYTES).with_context(|| format!("reading the query: {file:?}"))?)
             }
             (None, typed) => typed,
         };

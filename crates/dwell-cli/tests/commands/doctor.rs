@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
-use crate::common::{Workplace, copy_program, dwell, skip, text_of};
+use crate::common::{Workplace, dwell, skip, text_of};
+use crate::other_users::{as_nobody, can_become_nobody, copy_for_all};
 use dwell_events::CollectorName;
 use serde_json::Value;
 
@@ -107,26 +108,6 @@ fn a_folder_that_cannot_be_written_to_is_told() {
     let report = report(&mut dwell(), Path::new("/proc"), "tensor_ops");
     assert_eq!(status(&report, "tensor_ops"), "fails", "{report:#}");
     assert!(probe(&report, "tensor_ops")["found"].as_str().unwrap().contains("/proc"), "{report:#}");
-}
-
-/// The binary where everybody can reach it.
-fn copy_for_all(place: &Workplace) -> PathBuf {
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let path = place.path().join("dwell");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_dwell")), &path);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-fn as_nobody(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
-    command
-}
-
-fn can_become_nobody() -> bool {
-    let output: std::io::Result<Output> = as_nobody(Path::new("true")).output();
-    output.is_ok_and(|output| output.status.success())
 }
 
 #[test]

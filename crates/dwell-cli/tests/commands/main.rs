@@ -16,6 +16,7 @@ mod hostile;
 mod interface;
 mod kv_events;
 mod models;
+mod other_users;
 mod perfetto;
 mod relabel;
 mod report;

@@ -21,8 +21,12 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     if let Some(generation) = &run.generation {
         line("speed", speed_line(generation));
     }
-    if run.stops.iter().any(|stop| stop.reason == StopReason::ContextFull) {
+    let has_stopped = |reason| run.stops.iter().any(|stop| stop.reason == reason);
+    if has_stopped(StopReason::ContextFull) {
         line("stopped", context_full_line(run));
+    }
+    if has_stopped(StopReason::LimitIgnored) {
+        line("stopped", "by dwell: the server ignored --max-tokens and went on".to_owned());
     }
     if let Some(memory) = &run.memory {
         memory_lines(memory).into_iter().for_each(|(name, value)| line(name, value));

@@ -9,6 +9,7 @@ use dwell_events::engine::{EngineEvent, StopReason};
 use dwell_events::server::RequestTimings;
 
 use super::Teller;
+use super::limit::{Limited, generate_limited};
 use crate::client::{Asked, Piece, Runtime};
 use crate::{Interruption, ServerError};
 
@@ -31,6 +32,8 @@ pub(super) struct Answer {
     /// Tokens that were told.
     pub(super) tokens: u64,
     pub(super) is_interrupted: bool,
+    /// Whether the server went on after its tokens until the request was ended from this side.
+    pub(super) is_limit_ignored: bool,
 }
 
 /// Asks and tells what comes.
@@ -46,7 +49,7 @@ pub(super) fn ask(
     }
     let mut text = String::new();
     let mut step = 0;
-    let timings = runtime.generate(&numbered.asked, &mut |piece| {
+    let Limited { timings, is_limit_ignored } = generate_limited(runtime, &numbered.asked, |piece| {
         text.push_str(&piece.text);
         let arrived_ns = piece.arrived_ns;
         if !piece.prompt_ids.is_empty() {
@@ -62,7 +65,7 @@ pub(super) fn ask(
     if !is_interrupted {
         teller.tell(EngineEvent::RequestEnds { request, sequence, timings });
     }
-    Ok(Answer { sequence, text, timings, tokens: step.into(), is_interrupted })
+    Ok(Answer { sequence, text, timings, tokens: step.into(), is_interrupted, is_limit_ignored })
 }
 
 /// One event for each token of a piece. Text belongs to the last of them, and so do the ids that are known.
@@ -119,6 +122,7 @@ pub(super) fn stop_reason(answer: &Answer, max_tokens: u32, context_length: Opti
     let is_full = in_context.zip(context_length).is_some_and(|(tokens, length)| tokens >= u64::from(length));
     match () {
         () if answer.is_interrupted => StopReason::Interrupted,
+        () if answer.is_limit_ignored => StopReason::LimitIgnored,
         () if generated >= u64::from(max_tokens) => StopReason::MaxTokens,
         () if is_full => StopReason::ContextFull,
         () => StopReason::EndOfGeneration,
@@ -190,7 +194,7 @@ mod tests {
     fn a_token_has_the_time_at_which_it_arrived() {
         let (options, server) = (EngineOptions::new("m".into()), ServerOptions::default());
         let asked = Asked { text: "", turns: &[], sequence: 0, max_tokens: 2, options: &options, server: &server };
-        let (sender, events) = channel();
+        let (sender, events) = std::sync::mpsc::sync_channel(8);
         let before_ns = dwell_clock::monotonic_ns();
         let numbered = Numbered { request: 0, asked, is_told: false };
         ask(&mut Late, &numbered, &Teller(sender), &Interruption::default()).unwrap();
@@ -208,6 +212,7 @@ mod tests {
             timings: RequestTimings { generated_tokens: generated, prompt_tokens: prompt, ..RequestTimings::default() },
             tokens: 4,
             is_interrupted,
+            is_limit_ignored: false,
         };
         assert_eq!(stop_reason(&answer(Some(8), Some(10), false), 8, Some(256)), StopReason::MaxTokens);
         assert_eq!(stop_reason(&answer(Some(6), Some(10), false), 8, Some(256)), StopReason::EndOfGeneration);

@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use dwell_events::Phase;
+use dwell_events::{Phase, without_secrets};
 use dwell_events::engine::{Action, EngineEvent, Job, StopReason};
-use dwell_events::server::{ReportedBuffer, StartKind, without_secrets};
+use dwell_events::server::{ReportedBuffer, StartKind};
 
 use super::conversation::Conversation;
 use super::fill::fill;
+use super::limit::generate_limited;
 use super::requests::{Answer, Numbered, ask, ask_side_by_side, stop_reason};
 use super::{FillTemplate, Teller};
 use crate::client::Runtime;
@@ -182,8 +183,9 @@ impl<'a> Session<'a> {
             }
             let unlike = |text: &str| format!("{TRIAL_PREFIX}{text}");
             let trial = Conversation::of_prompt(&unlike(cut), &unlike(&prompt));
-            let timings = runtime.generate(&trial.ask(0, 1, options, server), &mut |_| ControlFlow::Continue(()))?;
-            timings.prompt_tokens.ok_or_else(unsaid)
+            let asked = trial.ask(0, 1, options, server);
+            let limited = generate_limited(&mut **runtime, &asked, |_| ControlFlow::Continue(()))?;
+            limited.timings.prompt_tokens.ok_or_else(unsaid)
         })
     }
 
@@ -329,7 +331,7 @@ impl<'a> Session<'a> {
         self.begin(Phase::Setup);
         let conversation = Conversation::of_prompt(WARM_UP_TEXT, WARM_UP_TEXT);
         let asked = conversation.ask(0, 1, &self.job.options, &self.job.server);
-        self.runtime.generate(&asked, &mut |_| ControlFlow::Continue(())).map(drop)
+        generate_limited(&mut *self.runtime, &asked, |_| ControlFlow::Continue(())).map(drop)
     }
 
     /// A broken connection is explained by the end of the program, if it ended.

@@ -8,6 +8,9 @@ use super::{HttpError, HttpLimits};
 use crate::ndjson::LineDecoder;
 use crate::sse::SseDecoder;
 
+/// Items of an answer that are taken at most. No model says so much; a server may send items without a token for ever.
+const MOST_ITEMS: u64 = 1 << 20;
+
 /// Turns the bytes of an answer into items, however the bytes are cut.
 pub(crate) trait Decoder {
     /// What comes out.
@@ -108,6 +111,9 @@ impl<D: Decoder> Stream<D> {
             self.ready.push_back(Arrived { arrived_ns, number: self.taken, item });
         }
         match decoded {
+            Ok(()) if self.taken > MOST_ITEMS => {
+                self.end = Some(Err(self.cut_off("it had a million events and did not end")));
+            }
             Ok(()) if is_last => self.end = Some(Ok(())),
             Ok(()) => {}
             Err(error) => self.end = Some(Err(self.decode_failure(error))),
