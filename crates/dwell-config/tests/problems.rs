@@ -195,6 +195,11 @@ fn an_engine_and_its_server_must_fit() {
             "models[0].server.arguments",
             "arguments for a server that runs already",
         ),
+        (
+            "path: a, engine: llama_server, server: {arguments: [--api-key, hush]}",
+            "models[0].server.arguments",
+            "a key, token or password",
+        ),
         ("path: a, engine: ollama, server: {pid: 1}", "models[0].server.pid", "a process without an address"),
         ("engine: llama_server, server: {url: 'ftp://x'}", "models[0].server.url", "the scheme \"ftp\""),
         (

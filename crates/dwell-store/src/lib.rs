@@ -20,6 +20,7 @@ mod manifest_row;
 mod memory_csv;
 mod memory_log;
 mod memory_rows;
+mod message_checksum;
 mod raw_reader;
 mod raw_writer;
 mod records;

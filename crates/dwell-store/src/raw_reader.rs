@@ -12,6 +12,7 @@ use dwell_files::open_ordinary;
 
 use crate::StoreError;
 use crate::ipc_message::{Dictionaries, IpcMessage, body_bytes};
+use crate::message_checksum::{check, has_checksum};
 
 const READING: &str = "reading a raw stream";
 
@@ -39,6 +40,8 @@ pub struct RawReader {
     file: BufReader<File>,
     path: PathBuf,
     schema: SchemaRef,
+    /// Whether every message has to have a checksum.
+    has_checksums: bool,
     dictionaries: Dictionaries,
     file_bytes: u64,
     /// Where the next message begins.
@@ -73,12 +76,17 @@ impl RawReader {
             }
             Frame::Torn => return Err(damaged("it does not begin with a message".to_owned())),
         };
+        let has_checksums = has_checksum(&header.metadata);
+        if has_checksums {
+            check(&header.metadata, &header.body).map_err(damaged)?;
+        }
         let schema = header.schema().map_err(damaged)?;
         let offset_bytes = file_bytes - frames.left_bytes;
         Ok(Self {
             file: frames.file,
             path: path.to_path_buf(),
             schema,
+            has_checksums,
             dictionaries: Dictionaries::new(),
             file_bytes,
             offset_bytes,
@@ -124,6 +132,14 @@ impl RawReader {
         });
     }
 
+    /// What a message holds, if it is the one that was written.
+    fn decode(&mut self, message: &IpcMessage) -> Result<Option<RecordBatch>, String> {
+        if self.has_checksums {
+            check(&message.metadata, &message.body)?;
+        }
+        message.decode(&self.schema, &mut self.dictionaries)
+    }
+
     /// The next batch, with the dictionaries before it.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, StoreError> {
         let begin_bytes = self.offset_bytes;
@@ -134,7 +150,7 @@ impl RawReader {
                 self.end_here(&frame);
                 return Ok(None);
             };
-            let decoded = message.decode(&self.schema, &mut self.dictionaries);
+            let decoded = self.decode(&message);
             if message.is_dictionary() {
                 damage = damage.or(decoded.err());
                 continue;

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message};
+use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message};
 use arrow_schema::{ArrowError, SchemaRef};
 use dwell_files::arrow_framing::END_OF_STREAM;
 
 use crate::ipc_message::IpcMessage;
+use crate::message_checksum::add_checksum;
 use crate::{RawReader, StoreError};
 
 /// Encoded bytes held before they are handed to the kernel without being asked.
@@ -171,7 +172,7 @@ impl BatchEncoder {
         let generator = IpcDataGenerator::default();
         let mut tracker = DictionaryTracker::new(false);
         let message = generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
-        write_message(header, message, &options)?;
+        write_checked(header, message, &options)?;
         let dictionary_count = tracker.dict_id().len();
         Ok(Self { options, generator, dictionary_count, context: IpcWriteContext::default() })
     }
@@ -184,11 +185,19 @@ impl BatchEncoder {
         }
         let (dictionaries, message) = self.generator.encode(batch, &mut tracker, &self.options, &mut self.context)?;
         for dictionary in dictionaries {
-            write_message(&mut *out, dictionary, &self.options)?;
+            write_checked(out, dictionary, &self.options)?;
         }
-        write_message(&mut *out, message, &self.options)?;
-        Ok(())
+        write_checked(out, message, &self.options)
     }
+}
+
+fn write_checked(
+    out: &mut Vec<u8>,
+    mut message: EncodedData,
+    options: &IpcWriteOptions,
+) -> Result<(), ArrowError> {
+    add_checksum(&mut message);
+    write_message(out, message, options).map(drop)
 }
 
 fn unfit(path: &Path, error: &ArrowError) -> StoreError {

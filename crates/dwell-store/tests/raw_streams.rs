@@ -131,7 +131,7 @@ fn a_damaged_batch_is_named_and_the_batches_behind_it_are_read() {
 }
 
 #[test]
-fn a_changed_byte_anywhere_never_panics_past_the_reader() {
+fn a_changed_byte_anywhere_never_gives_another_batch() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("records.arrows");
     for compression in [RawCompression::None, RawCompression::Zstd] {
@@ -139,15 +139,16 @@ fn a_changed_byte_anywhere_never_panics_past_the_reader() {
             let _ = fs::remove_file(&path);
             write_stream(&path, &batches, compression);
             let original = fs::read(&path).unwrap();
-            for at in (0..original.len()).step_by(7) {
-                for value in [[0x00, 0x7f, 0xff][at / 7 % 3], original[at] ^ 1] {
+            for at in (0..original.len()).step_by(3) {
+                for value in [[0x00, 0x7f, 0xff][at % 3], original[at] ^ 1 << (at % 8)] {
                     let mut bytes = original.clone();
                     bytes[at] = value;
                     fs::write(&path, &bytes).unwrap();
-                    if let Ok(reader) = RawReader::open(&path) {
-                        // A dictionary whose type was changed counts as a batch that cannot be read.
-                        assert!(reader.count() <= 2 * batches.len());
-                    }
+                    let Ok(reader) = RawReader::open(&path) else { continue };
+                    // A dictionary whose type was changed counts as a batch that cannot be read.
+                    let read: Vec<_> = reader.collect();
+                    assert!(read.len() <= 2 * batches.len());
+                    assert!(read.iter().flatten().all(|batch| batches.contains(batch)), "byte {at} is {value}");
                 }
             }
         }
