@@ -155,8 +155,7 @@ impl ServerKeys<'_, '_, '_> {
     fn arguments_have_secrets(&self) -> bool {
         let pointer = format!("/models/{}/server/arguments", self.index);
         let arguments = self.rules.values.pointer(&pointer).and_then(Json::as_array);
-        let words: Vec<String> =
-            arguments.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
+        let words: Vec<String> = arguments.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
         without_secrets(&words) != words
     }
 

@@ -12,8 +12,21 @@ const CARRIER_WITH_VALUE: &str = "--server-arg=";
 
 /// Options and variables whose name ends with one of these words carry a secret.
 const SECRET_WORDS: [&str; 15] = [
-    "key", "apikey", "token", "apitoken", "password", "passwd", "pass", "pwd", "passphrase", "secret", "auth",
-    "authorization", "bearer", "credential", "credentials",
+    "key",
+    "apikey",
+    "token",
+    "apitoken",
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+    "passphrase",
+    "secret",
+    "auth",
+    "authorization",
+    "bearer",
+    "credential",
+    "credentials",
 ];
 /// Short options of llama.cpp and curl that carry a secret.
 const SHORT_SECRETS: [&str; 2] = ["-hft", "-u"];

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
-use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message};
+use arrow_ipc::writer::{
+    DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+};
 use arrow_schema::{ArrowError, SchemaRef};
 use dwell_files::arrow_framing::END_OF_STREAM;
 
@@ -191,11 +193,7 @@ impl BatchEncoder {
     }
 }
 
-fn write_checked(
-    out: &mut Vec<u8>,
-    mut message: EncodedData,
-    options: &IpcWriteOptions,
-) -> Result<(), ArrowError> {
+fn write_checked(out: &mut Vec<u8>, mut message: EncodedData, options: &IpcWriteOptions) -> Result<(), ArrowError> {
     add_checksum(&mut message);
     write_message(out, message, options).map(drop)
 }

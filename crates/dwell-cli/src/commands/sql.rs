@@ -53,9 +53,10 @@ impl Asked {
                     .hint("give one of them")
                     .into());
             }
-            (Some(file), None) => {
-                Some(read_text_at_most(file, WRITTEN_BY_HAND_MAX_BYTES).with_context(|| format!("reading the query: {file:?}"))?)
-            }
+            (Some(file), None) => Some(
+                read_text_at_most(file, WRITTEN_BY_HAND_MAX_BYTES)
+                    .with_context(|| format!("reading the query: {file:?}"))?,
+            ),
             (None, typed) => typed,
         };
         if paths.is_empty() {

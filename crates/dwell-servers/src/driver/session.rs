@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use dwell_events::{Phase, without_secrets};
 use dwell_events::engine::{Action, EngineEvent, Job, StopReason};
 use dwell_events::server::{ReportedBuffer, StartKind};
+use dwell_events::{Phase, without_secrets};
 
 use super::conversation::Conversation;
 use super::fill::fill;
