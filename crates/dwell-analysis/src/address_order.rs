@@ -103,6 +103,12 @@ impl AddressOrder {
         self.blocks.iter().flat_map(|block| &block.numbers).copied()
     }
 
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let block_bytes = size_of::<Block>() + BLOCK_MOST * (size_of::<u64>() + size_of::<u32>());
+        self.blocks.len() * block_bytes + self.firsts.capacity() * size_of::<u64>()
+    }
+
     /// The block that an address is in or would be inserted into.
     fn block_of(&self, address: u64) -> usize {
         self.firsts.partition_point(|&first| first <= address).saturating_sub(1)

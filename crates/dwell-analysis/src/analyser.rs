@@ -1,23 +1,19 @@
 //! Takes the tables of a run batch by batch and gives the report.
 
-use std::collections::BTreeMap;
-
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use crate::concluded_part::{ConcludedGathering, ConcludedPart, TraceFacts};
 use crate::definitions::RowOrder;
 use crate::distribution::Distribution;
-use crate::frames::MrmTraceFrames;
 use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
-use crate::mrm_rows;
 use crate::mrm_trace::MrmTraceGatherer;
 use crate::overview::{Overview, OverviewBuilder, survival_curves};
+use crate::part::Part;
 use crate::reader::{Access, AddressAccess, BASIS_COLUMNS, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
-use crate::summary::summarise;
 use crate::table::{MetricsReport, ObservationWindow};
-use crate::totals::Totals;
 use crate::{AnalysisError, Basis, Definitions};
 
 /// What to compute, and how.
@@ -58,6 +54,7 @@ const ROWS_AHEAD: usize = 64;
 /// blocks are to come, [`Analyser::expect_kv_lifecycle`] says so before: they are then the lives of the KV cache, which else are
 /// followed in the trace.
 pub struct Analyser {
+    part: Part,
     options: Options,
     names: RegionTypeNames,
     gathering: Gathering,
@@ -79,11 +76,18 @@ pub struct Analyser {
 impl Analyser {
     /// An analyser that has seen nothing.
     pub fn new(options: Options) -> Self {
+        Self::of_part(options, Part::WHOLE)
+    }
+
+    /// The same of one part of a trace. All rows and lives of the trace have to be pushed, whatever part it is;
+    /// [`Analyser::conclude`] gives what the part adds to the report.
+    pub fn of_part(options: Options, part: Part) -> Self {
         let gathering = match options.definitions {
-            Definitions::Dwell => Gathering::Dwell(Box::new(Gatherer::new(options.thresholds.step_ns()))),
-            Definitions::MrmTrace => Gathering::MrmTrace(Box::default()),
+            Definitions::Dwell => Gathering::Dwell(Box::new(Gatherer::new(options.thresholds.step_ns(), part))),
+            Definitions::MrmTrace => Gathering::MrmTrace(Box::new(MrmTraceGatherer::new(part))),
         };
         Self {
+            part,
             options,
             names: RegionTypeNames::new(),
             gathering,
@@ -213,48 +217,37 @@ impl Analyser {
         }
     }
 
-    /// Takes over what another analyser was given: a part of the same trace that holds other bytes. A row that lies in
-    /// both parts is given to each with the bytes that are its.
-    ///
-    /// The report is then that on the whole trace, as far as [`crate::Merging`] of a column says: only figures that depend
-    /// on the order of rows in different parts, of locality and of the sampler, differ. With [`RowOrder::Any`] the rows of
-    /// all parts are put in order at the end, and nothing differs. No more rows may follow.
-    pub fn merge(&mut self, other: Analyser) -> Result<(), AnalysisError> {
-        if self.options != other.options {
-            return Err(AnalysisError::UnlikeParts { difference: "their options" });
-        }
-        if self.overview.is_some() || other.overview.is_some() {
-            // A row that lies in both parts would be drawn twice.
-            return Err(AnalysisError::UnlikeParts { difference: "their pictures" });
-        }
-        match (&mut self.gathering, other.gathering) {
-            (Gathering::Dwell(gatherer), Gathering::Dwell(others)) => gatherer.merge(*others)?,
-            _ => return Err(AnalysisError::NotMergeable { definitions: self.options.definitions.name() }),
-        }
-        self.window = match (self.window, other.window) {
-            (Some(window), Some(others)) => Some(window.joined(&others)),
-            (window, others) => window.or(others),
+    /// Memory that it holds, about.
+    pub fn held_bytes(&self) -> usize {
+        let gathered = match &self.gathering {
+            Gathering::Dwell(gatherer) => gatherer.held_bytes(),
+            Gathering::MrmTrace(gatherer) => gatherer.held_bytes(),
         };
-        self.basis = self.basis.max(other.basis);
-        self.trace_rows += other.trace_rows;
-        self.backward_rows += other.backward_rows;
-        // The parts saw the same times, some of them more.
-        if other.gaps_ns.weight() > self.gaps_ns.weight() {
-            self.gaps_ns = other.gaps_ns;
-        }
-        self.kv_lives += other.kv_lives;
-        self.waiting.extend(other.waiting);
-        self.waiting_kv_lives.extend(other.waiting_kv_lives);
-        Ok(())
+        let waiting = self.waiting.capacity() * size_of::<(u64, Access)>();
+        gathered + waiting + self.waiting_kv_lives.capacity() * size_of::<BlockLife>()
     }
 
-    /// The report on everything that was pushed; an empty one if nothing was.
+    /// What the part adds to the report, after everything was pushed.
+    pub fn conclude(self) -> ConcludedPart {
+        self.conclude_drawn().0
+    }
+
+    /// The report on everything that was pushed; an empty one if nothing was. Of a part it lacks the others.
     pub fn finish(self) -> MetricsReport {
         self.finish_drawn().0
     }
 
     /// The same with the picture, if one was to be drawn.
-    pub fn finish_drawn(mut self) -> (MetricsReport, Option<Overview>) {
+    pub fn finish_drawn(self) -> (MetricsReport, Option<Overview>) {
+        let (concluded, mut overview) = self.conclude_drawn();
+        let report = concluded.into_report();
+        if let Some(overview) = &mut overview {
+            overview.survival = survival_curves(&report.totals);
+        }
+        (report, overview)
+    }
+
+    fn conclude_drawn(mut self) -> (ConcludedPart, Option<Overview>) {
         if self.options.row_order == RowOrder::Any {
             self.gaps_ns = Distribution::default();
             self.follow_waiting();
@@ -262,40 +255,25 @@ impl Analyser {
         if let Gathering::Dwell(gatherer) = &mut self.gathering {
             gatherer.work_off();
         }
-        let mut report = MetricsReport {
-            definitions: self.options.definitions,
-            thresholds: self.options.thresholds,
+        let overview = self.overview.take();
+        let overview = overview.map(|overview| overview.finish(self.gathering.step_bytes()));
+        let facts = TraceFacts {
+            options: self.options,
             window: self.window,
             trace_rows: self.trace_rows,
             backward_rows: self.backward_rows,
             kv_lives: self.kv_lives,
             basis: self.basis,
-            region_types: Vec::new(),
-            regions: Vec::new(),
-            mrm_trace: None,
-            region_names: BTreeMap::new(),
-            totals: Totals::default(),
-            withholds_times: false,
         };
-        let overview = self.overview.take();
-        let mut overview = overview.map(|overview| overview.finish(self.gathering.step_bytes()));
-        match self.gathering {
+        let gathered = match self.gathering {
             Gathering::Dwell(gatherer) => {
-                (report.totals, report.regions) = summarise(*gatherer, self.window.unwrap_or_default(), &self.gaps_ns);
-                report.region_types = report.totals.region_types(&self.options.thresholds);
+                let end_ns = self.window.unwrap_or_default().last_ns;
+                ConcludedGathering::Dwell(Box::new(gatherer.conclude(end_ns)))
             }
-            Gathering::MrmTrace(gatherer) => {
-                let (regions, intervals_ns) = gatherer.finish(&self.names);
-                let frames = MrmTraceFrames::new(regions, intervals_ns, &self.names, &self.options.thresholds);
-                report.region_types =
-                    mrm_rows::region_types(&frames, self.basis, self.window.unwrap_or_default().duration_s());
-                report.mrm_trace = Some(frames);
-            }
-        }
-        if let Some(overview) = &mut overview {
-            overview.survival = survival_curves(&report.totals);
-        }
-        (report, overview)
+            Gathering::MrmTrace(gatherer) => ConcludedGathering::MrmTrace(Box::new(gatherer.conclude(&self.names))),
+        };
+        let gaps_ns = self.part.is_first().then_some(self.gaps_ns);
+        (ConcludedPart::new(self.part, facts, gaps_ns, gathered), overview)
     }
 
     /// Gives the rows that came in any order to the gatherer by time.

@@ -1,5 +1,7 @@
 //! A weighted distribution in little memory: values fall into buckets whose width is below 0.8 % of the value.
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets per doubling of the value.
 const BUCKETS_PER_OCTAVE: u64 = 128;
 
@@ -16,17 +18,53 @@ const FAR_PLACES: usize = 2 * BUCKETS_PER_OCTAVE as usize;
 /// Lists shorter than this stay as they are.
 const DENSE_FROM_BUCKETS: usize = 32;
 
+/// How many buckets there are.
+const BUCKETS: u16 = 7424;
+
+/// A sum of products without rounding, so that it does not depend on the order of what is added.
+///
+/// As two halves: a `u128` would make a bucket larger by its alignment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExactSum {
+    low: u64,
+    high: u64,
+}
+
+impl ExactSum {
+    #[inline]
+    fn of_product(left: u64, right: u64) -> Self {
+        Self::from(u128::from(left) * u128::from(right))
+    }
+
+    fn get(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    #[inline]
+    fn add(&mut self, other: Self) {
+        *self = Self::from(self.get().saturating_add(other.get()));
+    }
+}
+
+impl From<u128> for ExactSum {
+    #[inline]
+    fn from(sum: u128) -> Self {
+        Self { low: sum as u64, high: (sum >> 64) as u64 }
+    }
+}
+
 /// Values that are close to each other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bucket {
     pub(crate) weight: u64,
-    weighted_sum: f64,
+    weighted_sum: ExactSum,
     pub(crate) least: u64,
     pub(crate) largest: u64,
 }
 
 impl Bucket {
-    fn of(value: u64, weight: u64, weighted_sum: f64) -> Self {
+    #[inline]
+    fn of(value: u64, weight: u64, weighted_sum: ExactSum) -> Self {
         Self { weight, weighted_sum, least: value, largest: value }
     }
 
@@ -36,13 +74,13 @@ impl Bucket {
             return;
         }
         self.weight = self.weight.saturating_add(other.weight);
-        self.weighted_sum += other.weighted_sum;
+        self.weighted_sum.add(other.weighted_sum);
         self.least = self.least.min(other.least);
         self.largest = self.largest.max(other.largest);
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.weighted_sum / self.weight as f64
+        self.weighted_sum.get() as f64 / self.weight as f64
     }
 }
 
@@ -109,6 +147,13 @@ impl Buckets {
         }
     }
 
+    /// Those of a list that is sorted by number.
+    fn from_sorted(buckets: Vec<(u16, Bucket)>) -> Self {
+        let mut buckets = Self::Sparse(buckets);
+        buckets.grow_dense();
+        buckets
+    }
+
     fn grow_dense(&mut self) {
         let Self::Sparse(buckets) = self else { return };
         let (Some(&(first, _)), Some(&(last, _))) = (buckets.first(), buckets.last()) else { return };
@@ -136,7 +181,8 @@ impl Buckets {
 ///
 /// A quantile is the weighted mean of the bucket in which it lies, so it is off by less than the bucket's width,
 /// 1/128 of the value, and exact where all values of the bucket are equal. Mean and maximum are exact.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "NumberedBuckets", try_from = "NumberedBuckets")]
 pub(crate) struct Distribution {
     buckets: Buckets,
     /// None without values.
@@ -150,7 +196,7 @@ impl Distribution {
             return;
         }
         self.largest = self.largest.max(Some(value));
-        self.buckets.add(bucket_number(value), Bucket::of(value, weight, value as f64 * weight as f64));
+        self.buckets.add(bucket_number(value), Bucket::of(value, weight, ExactSum::of_product(value, weight)));
     }
 
     /// Adds so many values of which only the sum is known, each as their mean; none if there are none. The mean of the
@@ -158,11 +204,11 @@ impl Distribution {
     pub(crate) fn add_by_sum(&mut self, sum: u64, count: u64, weight_each: u64) {
         let Some(mean) = sum.checked_div(count).filter(|_| weight_each > 0) else { return };
         self.largest = self.largest.max(Some(mean));
-        let added = Bucket::of(mean, weight_each.saturating_mul(count), sum as f64 * weight_each as f64);
+        let added = Bucket::of(mean, weight_each.saturating_mul(count), ExactSum::of_product(sum, weight_each));
         self.buckets.add(bucket_number(mean), added);
     }
 
-    /// Adds all values of another distribution. Weights are exact; sums are, as long as they are below 2^53.
+    /// Adds all values of another distribution. Weights and sums are exact, whatever is added first.
     pub(crate) fn merge(&mut self, other: &Distribution) {
         self.largest = self.largest.max(other.largest);
         other.buckets.iter().for_each(|(number, bucket)| self.buckets.add(number, bucket));
@@ -193,8 +239,8 @@ impl Distribution {
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        let sum: f64 = self.buckets().map(|bucket| bucket.weighted_sum).sum();
-        self.largest.map(|_| sum / self.weight() as f64)
+        let sum = self.buckets().fold(0u128, |sum, bucket| sum.saturating_add(bucket.weighted_sum.get()));
+        self.largest.map(|_| sum as f64 / self.weight() as f64)
     }
 
     /// The mean value and the weight of each bucket, ascending.
@@ -207,9 +253,48 @@ impl Distribution {
         self.buckets.iter()
     }
 
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.buckets {
+            Buckets::Sparse(buckets) => buckets.capacity() * size_of::<(u16, Bucket)>(),
+            Buckets::Dense { buckets, .. } => buckets.capacity() * size_of::<Bucket>(),
+        }
+    }
+
     /// The largest value; none without values.
     pub(crate) fn largest_seen(&self) -> Option<u64> {
         self.largest
+    }
+}
+
+/// A distribution as it is written down.
+#[derive(Serialize, Deserialize)]
+struct NumberedBuckets {
+    buckets: Vec<(u16, Bucket)>,
+    largest: Option<u64>,
+}
+
+impl From<Distribution> for NumberedBuckets {
+    fn from(distribution: Distribution) -> Self {
+        Self { buckets: distribution.buckets.iter().collect(), largest: distribution.largest }
+    }
+}
+
+impl TryFrom<NumberedBuckets> for Distribution {
+    type Error = &'static str;
+
+    fn try_from(written: NumberedBuckets) -> Result<Self, Self::Error> {
+        let numbers = || written.buckets.iter().map(|(number, _)| *number);
+        if !numbers().is_sorted_by(|before, after| before < after) || numbers().any(|number| number >= BUCKETS) {
+            return Err("buckets of a distribution are not in order");
+        }
+        if written.buckets.iter().any(|(_, bucket)| bucket.weight == 0) {
+            return Err("a bucket of a distribution holds nothing");
+        }
+        if written.largest.is_some() == written.buckets.is_empty() {
+            return Err("a distribution has no largest value, or one without values");
+        }
+        Ok(Self { buckets: Buckets::from_sorted(written.buckets), largest: written.largest })
     }
 }
 
@@ -279,7 +364,7 @@ mod tests {
         values.sort_unstable();
         assert!(values.windows(2).all(|pair| bucket_number(pair[0]) <= bucket_number(pair[1])));
         assert_eq!(bucket_number(255) + 1, bucket_number(256));
-        assert_eq!(bucket_number(u64::MAX), 7423);
+        assert_eq!(bucket_number(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
@@ -295,6 +380,7 @@ mod tests {
         assert_eq!(left.weight(), both.weight());
         assert_eq!(left.quantile(0.9), both.quantile(0.9));
         assert_eq!(left.largest_seen(), both.largest_seen());
+        assert_eq!(left.points().collect::<Vec<_>>(), both.points().collect::<Vec<_>>());
     }
 
     #[test]

@@ -51,17 +51,29 @@ pub enum AnalysisError {
         /// The most that are told apart.
         limit: usize,
     },
-    /// Two analysers do not hold parts of one trace.
+    /// Two parts are not parts of one trace.
     #[error("merging parts of a trace found that they differ in {difference}")]
     UnlikeParts {
         /// What differs.
         difference: &'static str,
     },
-    /// The definitions compute figures from the order of all rows.
-    #[error("metrics by the definitions of {definitions} cannot be merged from parts of a trace")]
-    NotMergeable {
-        /// Whose definitions.
-        definitions: &'static str,
+    /// Parts of a trace do not add up to all of it.
+    #[error("merging {parts} parts of a trace found that some are missing or there twice")]
+    NotWhole {
+        /// How many there are.
+        parts: usize,
+    },
+    /// A part could not be written down.
+    #[error("writing a part of an analysis failed: {reason}")]
+    NotWritten {
+        /// Why.
+        reason: String,
+    },
+    /// Bytes are not a part of an analysis by this version.
+    #[error("reading a part of an analysis failed: {reason}")]
+    DamagedPart {
+        /// Why.
+        reason: String,
     },
     /// KV lives were announced when accesses of the KV cache may already have been followed byte by byte.
     #[error("kv_block_lifecycle was announced after rows of trace; it has to be before")]

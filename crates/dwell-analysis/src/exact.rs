@@ -1,5 +1,11 @@
 //! Exact order statistics of many whole numbers.
 
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::SerializeTuple;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A multiset of numbers. Equal numbers are kept once with their count as soon as there are many.
 ///
 /// Most intervals and strides fit 32 bits. Those are kept apart: they take half the memory and are selected faster.
@@ -23,15 +29,27 @@ impl ExactCounts {
     }
 
     pub(crate) fn push_zeros(&mut self, count: u64) {
-        self.zeros += count;
+        self.zeros = self.zeros.saturating_add(count);
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.zeros + self.small.count() + self.large.count()
+        self.zeros.saturating_add(self.small.count()).saturating_add(self.large.count())
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        (self.count() > 0).then(|| (self.small.sum() + self.large.sum()) as f64 / self.count() as f64)
+        (self.count() > 0).then(|| self.small.sum().saturating_add(self.large.sum()) as f64 / self.count() as f64)
+    }
+
+    /// Adds all numbers of another multiset.
+    pub(crate) fn merge(&mut self, other: ExactCounts) {
+        self.push_zeros(other.zeros);
+        self.small.merge(other.small);
+        self.large.merge(other.large);
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.small.held_bytes() + self.large.held_bytes()
     }
 
     /// The quantile by linear interpolation between order statistics, as pandas computes it.
@@ -52,7 +70,7 @@ impl ExactCounts {
 
     /// The number of this rank, from 0, and the next; the last number twice if there is none after it.
     fn ranked_pair(&mut self, rank: u64) -> (u64, u64) {
-        let (small_from, large_from) = (self.zeros, self.zeros + self.small.count());
+        let (small_from, large_from) = (self.zeros, self.zeros.saturating_add(self.small.count()));
         if rank < small_from {
             let next = if rank + 1 < small_from { Some(0) } else { self.small.least().or_else(|| self.large.least()) };
             (0, next.unwrap_or(0))
@@ -93,13 +111,13 @@ impl<T: Copy + Ord + Into<u64> + radsort::Key> Listed<T> {
     }
 
     fn count(&self) -> u64 {
-        self.counted_numbers + self.recent.len() as u64
+        self.counted_numbers.saturating_add(self.recent.len() as u64)
     }
 
     fn sum(&self) -> u128 {
         let wide = |value: T| u128::from(value.into());
         let counted = self.counted.iter().map(|&(value, count)| wide(value) * u128::from(count));
-        counted.chain(self.recent.iter().map(|&value| wide(value))).sum()
+        counted.chain(self.recent.iter().map(|&value| wide(value))).fold(0, u128::saturating_add)
     }
 
     fn least(&self) -> Option<u64> {
@@ -134,7 +152,7 @@ impl<T: Copy + Ord + Into<u64> + radsort::Key> Listed<T> {
     fn counted_rank(&self, rank: u64) -> u64 {
         let mut passed = 0;
         let holds_it = |&&(_, count): &&(T, u64)| {
-            passed += count;
+            passed = count.saturating_add(passed);
             passed > rank
         };
         self.counted.iter().find(holds_it).map_or(0, |&(value, _)| value.into())
@@ -142,20 +160,104 @@ impl<T: Copy + Ord + Into<u64> + radsort::Key> Listed<T> {
 
     fn count_recent(&mut self) {
         radsort::sort(&mut self.recent);
-        self.counted_numbers += self.recent.len() as u64;
+        let mut recent = std::mem::take(&mut self.recent);
+        self.add_sorted(recent.drain(..).map(|value| (value, 1)));
+        self.recent = recent;
+    }
+
+    fn merge(&mut self, mut other: Self) {
+        self.count_recent();
+        other.count_recent();
+        self.add_sorted(other.counted.into_iter());
+    }
+
+    /// Adds numbers that come by value, with their counts.
+    fn add_sorted(&mut self, added: impl Iterator<Item = (T, u64)>) {
         let mut merged: Vec<(T, u64)> = Vec::with_capacity(self.counted.len());
         let mut counted = std::mem::take(&mut self.counted).into_iter().peekable();
-        for value in self.recent.drain(..) {
+        for (value, number) in added {
+            self.counted_numbers = self.counted_numbers.saturating_add(number);
             while let Some(earlier) = counted.next_if(|&(known, _)| known <= value) {
                 merged.push(earlier);
             }
             match merged.last_mut() {
-                Some((known, count)) if *known == value => *count += 1,
-                _ => merged.push((value, 1)),
+                Some((known, count)) if *known == value => *count = count.saturating_add(number),
+                _ => merged.push((value, number)),
             }
         }
         merged.extend(counted);
         self.counted = merged;
+    }
+
+    /// Adds a number above all others, with its count.
+    fn append(&mut self, (value, count): (T, u64)) {
+        self.counted.push((value, count));
+        self.counted_numbers = self.counted_numbers.saturating_add(count);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.recent.capacity() * size_of::<T>() + self.counted.capacity() * size_of::<(T, u64)>()
+    }
+}
+
+/// Written down as the number of zeros and the other numbers by value, each as what it is above the one before, with its
+/// count.
+impl Serialize for ExactCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sorted = self.clone();
+        sorted.small.count_recent();
+        sorted.large.count_recent();
+        let small = sorted.small.counted.iter().map(|&(value, count)| (u64::from(value), count));
+        let mut before = 0;
+        let steps = small.chain(sorted.large.counted.iter().copied()).map(|(value, count)| {
+            let above = value - std::mem::replace(&mut before, value);
+            (above, count)
+        });
+        let steps: Vec<(u64, u64)> = steps.collect();
+        let mut pair = serializer.serialize_tuple(2)?;
+        pair.serialize_element(&sorted.zeros)?;
+        pair.serialize_element(&steps)?;
+        pair.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ExactCounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (zeros, Steps(mut counts)) = <(u64, Steps)>::deserialize(deserializer)?;
+        counts.zeros = zeros;
+        Ok(counts)
+    }
+}
+
+/// Numbers above 0 that are read one after the other.
+struct Steps(ExactCounts);
+
+impl<'de> Deserialize<'de> for Steps {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(StepsVisitor).map(Self)
+    }
+}
+
+struct StepsVisitor;
+
+impl<'de> Visitor<'de> for StepsVisitor {
+    type Value = ExactCounts;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("numbers by value with their counts")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut steps: A) -> Result<ExactCounts, A::Error> {
+        let (mut counts, mut value) = (ExactCounts::default(), 0u64);
+        while let Some((above, count)) = steps.next_element::<(u64, u64)>()? {
+            let next = value.checked_add(above).filter(|_| above > 0 && count > 0);
+            value = next.ok_or_else(|| A::Error::custom("numbers are not in order, or one has no count"))?;
+            match u32::try_from(value) {
+                Ok(small) => counts.small.append((small, count)),
+                Err(_) => counts.large.append((value, count)),
+            }
+        }
+        Ok(counts)
     }
 }
 

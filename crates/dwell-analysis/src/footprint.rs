@@ -61,22 +61,19 @@ impl Footprint {
         self.stored.merged = once;
     }
 
-    /// Adds what another part of the trace did. What both stored was stored again.
-    pub(crate) fn merge(&mut self, mut other: Footprint) {
-        other.close();
-        self.close();
-        self.touched.noted = other.touched.merged;
-        self.stored.noted = other.stored.merged;
-        self.restored.append(&mut other.restored);
-        self.close();
-    }
-
     /// Merges all notes, so that the sets below are complete.
     pub(crate) fn close(&mut self) {
         self.touched.merged = union(self.touched.take());
         self.merge_stores();
         let again = Coverage::of(self.stored.merged.iter().copied().chain(self.unseen.drain(..))).twice;
         self.restored = union(self.restored.drain(..).chain(again));
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let ranges = [&self.touched.noted, &self.touched.merged, &self.stored.noted, &self.stored.merged];
+        let lists = ranges.into_iter().chain([&self.restored, &self.unseen]);
+        lists.map(|ranges| ranges.capacity() * size_of::<ByteRange>()).sum()
     }
 
     /// Bytes loaded or stored, after [`Footprint::close`]; sorted and disjoint as the others.
@@ -159,21 +156,19 @@ mod tests {
         #[test]
         fn stores_are_counted_as_byte_by_byte(
             stores in prop::collection::vec((0u64..60, 1u64..9), 0..300),
-            cut in 0usize..300,
         ) {
             let mut counts = [0u32; 70];
-            let (mut first, mut second) = (Footprint::default(), Footprint::default());
-            for (index, (start, size)) in stores.into_iter().enumerate() {
-                let footprint = if index < cut { &mut first } else { &mut second };
+            let mut footprint = Footprint::default();
+            for (start, size) in stores {
                 footprint.store((start, start + size));
                 footprint.touch((start, start + size));
                 counts[start as usize..(start + size) as usize].iter_mut().for_each(|count| *count += 1);
             }
-            first.merge(second);
+            footprint.close();
             let bytes = |least: u32| counts.iter().filter(|count| **count >= least).count() as u64;
-            prop_assert_eq!(byte_count(first.touched()), bytes(1));
-            prop_assert_eq!(byte_count(first.stored()), bytes(1));
-            prop_assert_eq!(byte_count(first.restored()), bytes(2));
+            prop_assert_eq!(byte_count(footprint.touched()), bytes(1));
+            prop_assert_eq!(byte_count(footprint.stored()), bytes(1));
+            prop_assert_eq!(byte_count(footprint.restored()), bytes(2));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::exact::ExactCounts;
 use crate::histogram::GatheredLives;
 use crate::metrics::inter_access_interval::{self, MrmInterval};
 use crate::metrics::locality::{self, MrmLocalityRegion, MrmLocalitySummary};
@@ -11,8 +10,8 @@ use crate::metrics::retention::{self, MrmRetentionRegion, MrmRetentionSummary};
 use crate::metrics::suitability::{MrmSuitability, SuitabilityThresholds};
 use crate::metrics::working_set::{self, MrmWorkingSetRegion, MrmWorkingSetSummary};
 use crate::metrics::write_once::{self, MrmWriteOnce};
-use crate::mrm_trace::RegionHistory;
-use crate::region_type::{RegionTypeName, RegionTypeNames};
+use crate::mrm_trace::{ConcludedAddresses, RegionHistory};
+use crate::region_type::RegionTypeName;
 
 /// The tables that `compute_all` of mrm-trace returns. Rows are sorted by region id or by type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -40,23 +39,20 @@ pub struct MrmTraceFrames {
 }
 
 impl MrmTraceFrames {
-    pub(crate) fn new(
-        mut regions: Vec<RegionHistory>,
-        mut intervals_ns: Vec<ExactCounts>,
-        names: &RegionTypeNames,
-        thresholds: &SuitabilityThresholds,
-    ) -> Self {
-        let types = sorted_names(names);
+    pub(crate) fn new(mut concluded: ConcludedAddresses, thresholds: &SuitabilityThresholds) -> Self {
+        let regions: Vec<RegionHistory> = concluded.take_histories();
+        let names = &concluded.type_names;
+        let mut types = names.clone();
+        types.sort();
         let retention_per_region = retention::mrm_regions(&regions);
         let retention_summary = retention::mrm_summary(&types, &retention_per_region);
         let write_once = write_once::mrm_regions(&regions);
         let working_set_per_region = working_set::mrm_regions(&regions);
-        let locality_per_region = locality::mrm_regions(&mut regions);
+        let locality_per_region = locality::mrm_regions(&regions);
         let suitability = suitability(&retention_summary, &write_once, thresholds);
-        let numbered = intervals_ns.iter_mut().enumerate();
-        let mut iai: Vec<MrmInterval> = numbered
-            .filter_map(|(index, intervals)| inter_access_interval::mrm_row(names.name(index as u16), intervals))
-            .collect();
+        let named = names.iter().zip(&mut concluded.intervals_ns);
+        let mut iai: Vec<MrmInterval> =
+            named.filter_map(|(name, intervals)| inter_access_interval::mrm_row(name.clone(), intervals)).collect();
         iai.sort_by(|a, b| a.region_type.cmp(&b.region_type));
         Self {
             read_freq: read_frequency::mrm_regions(&regions),
@@ -90,12 +86,6 @@ impl MrmTraceFrames {
             longest_ns: 0,
         }
     }
-}
-
-fn sorted_names(names: &RegionTypeNames) -> Vec<RegionTypeName> {
-    let mut sorted: Vec<RegionTypeName> = (0..names.len()).map(|index| names.name(index as u16)).collect();
-    sorted.sort();
-    sorted
 }
 
 fn suitability(

@@ -1,7 +1,8 @@
-//! Gathers, row by row, what dwell's definitions need; parts of a trace that were gathered apart add up.
+//! Gathers, row by row, what dwell's definitions need of a trace or of a part of it. `conclusion.rs` makes of it what adds up.
 
 use dwell_events::{OpType, RegionType};
 
+use crate::Basis;
 use crate::distribution::Distribution;
 use crate::footprint::Footprint;
 use crate::kv_lives::KvLives;
@@ -10,6 +11,7 @@ use crate::lives::{ByteRange, Found, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::{FinishedLife, LifeTally, Needed};
+use crate::part::{Part, squared_bytes};
 use crate::reader::{Access, BlockLife, Manner};
 use crate::recency::Recency;
 use crate::region_index::{RegionIndex, Slot};
@@ -17,7 +19,10 @@ use crate::region_type::{KNOWN_TYPES, known_index};
 use crate::sampling::SamplerTally;
 use crate::step_clock::StepClock;
 use crate::step_windows::{KnownStep, StepRanges, StepWindows};
-use crate::{AnalysisError, Basis};
+use crate::survival::Weight;
+
+/// All steps that have begun so far.
+const ALL_STEPS: u32 = u32::MAX;
 
 /// Place of the KV cache in [`RegionType::ALL`].
 pub(crate) const KV_CACHE: usize = RegionType::KvCache as usize;
@@ -51,11 +56,6 @@ impl Region {
         }
     }
 
-    /// Whether any of its bytes was accessed twice.
-    pub(crate) fn has_intervals(&self) -> bool {
-        self.intervals_ns.largest_seen().is_some()
-    }
-
     fn count(&mut self, access: &Access) {
         self.first_seen_ns = self.first_seen_ns.min(access.timestamp_ns);
         self.last_seen_ns = self.last_seen_ns.max(access.timestamp_ns);
@@ -63,20 +63,16 @@ impl Region {
         self.counts.count(access);
     }
 
-    fn merge(&mut self, other: Region) {
-        self.first_seen_ns = self.first_seen_ns.min(other.first_seen_ns);
-        self.last_seen_ns = self.last_seen_ns.max(other.last_seen_ns);
-        self.basis = self.basis.max(other.basis);
-        self.counts.add(other.counts);
-        self.footprint.merge(other.footprint);
-        self.lives.merge(&other.lives);
-        self.intervals_ns.merge(&other.intervals_ns);
+    /// Memory that it holds beside itself.
+    fn held_bytes(&self) -> usize {
+        self.footprint.held_bytes() + self.lives.held_bytes() + self.intervals_ns.held_bytes()
     }
 }
 
 /// Follows a trace by dwell's definitions.
-#[derive(Default)]
 pub(crate) struct Gatherer {
+    /// What is followed.
+    pub(crate) part: Part,
     /// How long a step takes at the pace that suitability is rated at.
     step_ns: f64,
     index: RegionIndex,
@@ -102,8 +98,37 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// A gatherer of nothing yet; `step_ns` is how long a step takes at the pace that suitability is rated at.
-    pub(crate) fn new(step_ns: f64) -> Self {
-        Self { step_ns, shards: Some(LifeShards::default()), ..Self::default() }
+    pub(crate) fn new(step_ns: f64, part: Part) -> Self {
+        Self {
+            part,
+            step_ns,
+            index: RegionIndex::default(),
+            regions: Vec::new(),
+            shards: Some(LifeShards::default()),
+            lives: LifeMap::default(),
+            found: Vec::new(),
+            tallies: Default::default(),
+            steps: StepWindows::default(),
+            kv_lives: None,
+            kv_steps: StepRanges::default(),
+            kv_recency: Recency::default(),
+            clock: StepClock::default(),
+            samples: SamplerTally::default(),
+        }
+    }
+
+    /// Memory that it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let lives = self.lives.held_bytes() + self.shards.as_ref().map_or(0, LifeShards::held_bytes);
+        let kv = self.kv_lives.as_ref().map_or(0, KvLives::held_bytes);
+        let kv_touched = self.kv_steps.held_bytes() + self.kv_recency.held_bytes();
+        let steps = self.steps.held_bytes() + self.clock.held_bytes();
+        lives + self.regions_bytes() + kv + kv_touched + steps
+    }
+
+    fn regions_bytes(&self) -> usize {
+        let held: usize = self.regions.iter().map(Region::held_bytes).sum();
+        self.regions.capacity() * size_of::<Region>() + held + self.index.held_bytes()
     }
 
     /// Bytes that each step touched, after [`Gatherer::work_off`], in the order of the steps, by place in [`RegionType::ALL`](dwell_events::RegionType::ALL).
@@ -118,19 +143,22 @@ impl Gatherer {
 
     /// Takes a life of a KV block, after the rows of the trace, which ended at `end_ns`: the steps have to be known.
     pub(crate) fn push_kv_life(&mut self, life: &BlockLife, end_ns: u64) {
+        if !self.part.has_address(life.address) {
+            return self.kv_lives.get_or_insert_default().pass_over(life);
+        }
         let needed = life.last_read_ns.map(|last_read_ns| Needed {
             ns: last_read_ns.saturating_sub(life.write_ns),
-            span: self.clock.span(life.address, life.write_ns, last_read_ns),
+            span: self.clock.span(life.address, life.write_ns, last_read_ns, ALL_STEPS),
         });
         let until_ns = life.evict_ns.unwrap_or(end_ns);
         let finished = FinishedLife {
             needed,
             resident: Needed {
                 ns: until_ns.saturating_sub(life.write_ns),
-                span: self.clock.span(life.address, life.write_ns, until_ns),
+                span: self.clock.span(life.address, life.write_ns, until_ns, ALL_STEPS),
             },
             loads: life.reads,
-            bytes: life.bytes,
+            bytes: Weight::of_one(life.bytes),
             is_open: life.evict_ns.is_none(),
             is_inferred: life.is_inherited,
         };
@@ -171,21 +199,25 @@ impl Gatherer {
             return;
         }
         let type_index = known_index(access.region_type);
-        let position = self.region(access, type_index);
-        self.regions[position].count(access);
+        let counted = self.part.has_region(access.region_id).then(|| self.count(access, type_index));
         if access.basis == Basis::Sampled {
             self.samples.follow(access);
         }
-        self.tallies[type_index].follow(access);
+        if self.part.is_first() {
+            self.tallies[type_index].follow(access);
+        }
         let step = self.steps.enter(access.address, access.step);
         self.clock.follow(access.address, access.step, access.timestamp_ns);
         let range = (access.address, access.end());
         if range.0 == range.1 {
             return;
         }
+        let position = counted.or_else(|| self.region_of_bytes(access, type_index));
         if type_index == KV_CACHE && self.kv_lives.is_some() {
             self.touch_kv(position, range, step, access.timestamp_ns);
         } else {
+            // A row none of whose bytes is followed may still end the dealing; it needs no region.
+            let position = position.unwrap_or(0);
             let window = step.map_or(0, |step| step.number);
             let is_concluded = access.is_concluded_store();
             let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window, is_concluded };
@@ -193,6 +225,17 @@ impl Gatherer {
                 self.follow(found, access, visit, step.map(|step| (step, type_index)));
             }
         }
+    }
+
+    fn count(&mut self, access: &Access, type_index: usize) -> usize {
+        let position = self.region(access, type_index);
+        self.regions[position].count(access);
+        position
+    }
+
+    /// Where the region of a row is whose rows are counted in another part; none if all of its bytes are elsewhere too.
+    fn region_of_bytes(&mut self, access: &Access, type_index: usize) -> Option<usize> {
+        self.part.pieces((access.address, access.end())).next().map(|_| self.region(access, type_index))
     }
 
     /// Deals a row out to shards. Says whether it could: what is no sample of a value is followed at once, and all after it.
@@ -205,12 +248,11 @@ impl Gatherer {
             return false;
         };
         let is_store = access.op_type == OpType::Store;
-        let full =
-            parts.map(
-                |part| {
-                    if part.0 == part.1 { None } else { shards.push(WaitingRow::new(part, visit, step, is_store)) }
-                },
-            );
+        let step = (step, self.clock.begun(access.address));
+        let full = parts.map(|bytes| {
+            let is_followed = bytes.0 != bytes.1 && self.part.has_address(bytes.0);
+            is_followed.then(|| shards.push(WaitingRow::new(bytes, visit, step, is_store))).flatten()
+        });
         full.into_iter().flatten().for_each(|place| self.work_off_shard(place));
         true
     }
@@ -220,18 +262,21 @@ impl Gatherer {
         let Some(shards) = &mut self.shards else { return };
         shards.work_off(place, |row, lives| {
             let type_index = self.regions[row.region as usize].type_index;
+            let step = row.step(&self.steps);
+            let visit = row.visit(step);
             let mut sink = Sink {
                 regions: &mut self.regions,
                 region: row.region,
                 is_store_seen: row.is_store,
                 is_sampled: true,
-                now_ns: row.visit().now_ns,
+                now_ns: visit.now_ns,
+                begun: row.begun,
                 clock: &self.clock,
                 step_ns: self.step_ns,
                 steps: &mut self.steps,
-                counted_in: row.step().map(|step| (step, type_index)),
+                counted_in: step.map(|step| (step, type_index)),
             };
-            row.follow(lives, &mut sink);
+            row.follow(visit, lives, &mut sink);
         });
     }
 
@@ -258,17 +303,38 @@ impl Gatherer {
         }
     }
 
-    fn touch_kv(&mut self, position: usize, range: ByteRange, step: Option<KnownStep>, now_ns: u64) {
-        let region = &mut self.regions[position];
-        region.footprint.touch(range);
-        self.kv_recency.visit(range, now_ns, |interval_ns, bytes| region.intervals_ns.add(interval_ns, bytes));
+    fn touch_kv(&mut self, position: Option<usize>, range: ByteRange, step: Option<KnownStep>, now_ns: u64) {
         if let Some(step) = step {
-            self.steps.add(step, KV_CACHE, self.kv_steps.touch(step, range));
+            self.kv_steps.enter(step, range.0);
+        }
+        let Some(region) = position.map(|position| &mut self.regions[position]) else { return };
+        for range in self.part.pieces(range) {
+            region.footprint.touch(range);
+            self.kv_recency.visit(range, now_ns, |interval_ns, bytes| region.intervals_ns.add(interval_ns, bytes));
+            if let Some(step) = step {
+                self.steps.add(step, KV_CACHE, self.kv_steps.touch(step, range));
+            }
         }
     }
 
     fn follow(&mut self, found: Found, access: &Access, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
         let range = (access.address, access.end());
+        if self.part.is_whole() {
+            return self.follow_bytes((found, range), access, visit, counted_in);
+        }
+        for piece in self.part.pieces(range) {
+            self.follow_bytes((self.lives.found(piece.0), piece), access, visit, counted_in);
+        }
+    }
+
+    #[inline]
+    fn follow_bytes(
+        &mut self,
+        (found, range): (Found, ByteRange),
+        access: &Access,
+        visit: Visit,
+        counted_in: Option<(KnownStep, usize)>,
+    ) {
         let is_store_seen = access.op_type == OpType::Store && !visit.is_concluded;
         let mut sink = Sink {
             regions: &mut self.regions,
@@ -276,6 +342,7 @@ impl Gatherer {
             is_store_seen,
             is_sampled: access.basis == Basis::Sampled,
             now_ns: visit.now_ns,
+            begun: ALL_STEPS,
             clock: &self.clock,
             step_ns: self.step_ns,
             steps: &mut self.steps,
@@ -284,38 +351,6 @@ impl Gatherer {
         match access.op_type {
             OpType::Load => self.lives.load_near(found, range, visit, &mut sink),
             OpType::Store => self.lives.store_near(found, range, visit, &mut sink),
-        }
-    }
-
-    /// Adds what a part of the same trace that holds other bytes gathered. No rows may follow.
-    pub(crate) fn merge(&mut self, mut other: Gatherer) -> Result<(), AnalysisError> {
-        self.settle();
-        other.settle();
-        match (&mut self.kv_lives, other.kv_lives) {
-            (None, None) => {}
-            (Some(lives), Some(others)) => lives.merge(others),
-            _ => return Err(AnalysisError::UnlikeParts { difference: "whether lives of KV blocks were given" }),
-        }
-        let positions: Vec<u32> = other.regions.into_iter().map(|region| self.merge_region(region)).collect();
-        self.lives.merge(other.lives, |region| positions[region as usize]);
-        self.tallies.iter_mut().zip(&other.tallies).for_each(|(tallies, others)| tallies.merge(others));
-        self.steps.merge(other.steps);
-        self.clock.merge(other.clock);
-        self.samples.merge(&other.samples);
-        Ok(())
-    }
-
-    /// Where the region is now.
-    fn merge_region(&mut self, region: Region) -> u32 {
-        match self.index.slot(region.region_id, region.type_index as u16) {
-            Slot::Known(position) => {
-                self.regions[position].merge(region);
-                position as u32
-            }
-            Slot::New(position) => {
-                self.regions.push(region);
-                position as u32
-            }
         }
     }
 
@@ -345,6 +380,8 @@ struct Sink<'a> {
     /// The row is a sample.
     is_sampled: bool,
     now_ns: u64,
+    /// Steps that had begun when the row came.
+    begun: u32,
     clock: &'a StepClock,
     step_ns: f64,
     steps: &'a mut StepWindows,
@@ -360,7 +397,7 @@ impl Sink<'_> {
 
 impl LifeSink for Sink<'_> {
     fn life_ended(&mut self, life: &Life, bytes: ByteRange) {
-        let finished = finished_life(self.clock, life, bytes, (self.now_ns, false));
+        let finished = finished_life((self.clock, self.begun), life, bytes, (self.now_ns, false));
         self.regions[life.region as usize].lives.add(&finished, self.step_ns, self.is_sampled);
         // What was there before came there by a store that nobody saw. Of samples nobody can tell how many more there were.
         if life.is_inferred && !self.is_sampled {
@@ -415,7 +452,7 @@ impl LifeSink for OpenLives<'_> {
         }
         let lives = &mut region.lives;
         lives.add(
-            &finished_life(self.clock, life, (start, end), (self.end_ns, true)),
+            &finished_life((self.clock, ALL_STEPS), life, (start, end), (self.end_ns, true)),
             self.step_ns,
             self.counts_samples,
         );
@@ -426,22 +463,20 @@ impl LifeSink for OpenLives<'_> {
     }
 }
 
-/// The life of some bytes up to a moment, with whether it goes on after it.
+/// The life of some bytes up to a moment, with whether it goes on after it, by a clock on which so many steps had begun.
 fn finished_life(
-    clock: &StepClock,
+    (clock, begun): (&StepClock, u32),
     life: &Life,
     (start, end): ByteRange,
     (until_ns, is_open): (u64, bool),
 ) -> FinishedLife {
-    let needed = life.retention_ns().map(|ns| Needed { ns, span: clock.span(start, life.begin_ns, life.last_load_ns) });
+    let span = |to_ns| clock.span(start, life.begin_ns, to_ns, begun);
+    let needed = life.retention_ns().map(|ns| Needed { ns, span: span(life.last_load_ns) });
     FinishedLife {
         needed,
-        resident: Needed {
-            ns: until_ns.saturating_sub(life.begin_ns),
-            span: clock.span(start, life.begin_ns, until_ns),
-        },
+        resident: Needed { ns: until_ns.saturating_sub(life.begin_ns), span: span(until_ns) },
         loads: life.loads.into(),
-        bytes: end - start,
+        bytes: Weight { total: end - start, squared: squared_bytes((start, end)) },
         is_open,
         is_inferred: life.is_inferred,
     }

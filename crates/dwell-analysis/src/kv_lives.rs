@@ -4,9 +4,9 @@
 //! them as ranges would take a range for each value.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::Basis;
 use crate::distribution::Distribution;
@@ -15,57 +15,68 @@ use crate::metrics::write_once::StoredBytes;
 use crate::reader::BlockLife;
 
 /// Layer and whether it is a key; none where the table does not say.
-type TensorKey = Option<(u64, bool)>;
+pub(crate) type TensorKey = Option<(u64, bool)>;
 
-/// The blocks of one tensor of the cache.
-#[derive(Default)]
+/// The lives of the blocks of one tensor of the cache; those of several parts of a trace add up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct KvTensor {
     pub(crate) lives: LifeTally,
     /// Mean time between the reads of a block, once for each of its reads and bytes.
     pub(crate) intervals_ns: Distribution,
-    /// Where the tensor's first block is.
+    /// Where the tensor's first block is, whatever part it is in.
     pub(crate) lowest_address: u64,
     pub(crate) basis: Basis,
+    /// Bytes of the blocks, by how often they were written.
+    pub(crate) stored: StoredBytes,
+}
+
+impl KvTensor {
+    pub(crate) fn merge(&mut self, other: &KvTensor) {
+        self.lives.merge(&other.lives);
+        self.intervals_ns.merge(&other.intervals_ns);
+        self.lowest_address = self.lowest_address.min(other.lowest_address);
+        self.basis = self.basis.max(other.basis);
+        self.stored.add(other.stored);
+    }
+}
+
+/// A tensor whose blocks still come.
+struct GrowingTensor {
+    tensor: KvTensor,
     /// Size of the block at an address, and whether it was written more than once.
     blocks: FxHashMap<u64, (u64, bool)>,
 }
 
-impl KvTensor {
+impl GrowingTensor {
+    fn new(life: &BlockLife) -> Self {
+        let tensor = KvTensor {
+            lives: LifeTally::default(),
+            intervals_ns: Distribution::default(),
+            lowest_address: life.address,
+            basis: life.basis,
+            stored: StoredBytes::default(),
+        };
+        Self { tensor, blocks: FxHashMap::default() }
+    }
+
     fn add(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: f64) {
-        self.lives.add(finished, step_ns, false);
+        self.tensor.lives.add(finished, step_ns, false);
         if let Some(needed) = finished.needed {
-            self.intervals_ns.add_by_sum(needed.ns, life.reads, life.bytes);
+            self.tensor.intervals_ns.add_by_sum(needed.ns, life.reads, life.bytes);
         }
-        self.lowest_address = self.lowest_address.min(life.address);
-        self.basis = self.basis.max(life.basis);
         let was_known = self.blocks.contains_key(&life.address);
         let (bytes, is_rewritten) = self.blocks.entry(life.address).or_default();
         *bytes = life.bytes.max(*bytes);
         *is_rewritten |= was_known;
     }
 
-    fn merge(&mut self, other: KvTensor) {
-        self.lives.merge(&other.lives);
-        self.intervals_ns.merge(&other.intervals_ns);
-        self.lowest_address = self.lowest_address.min(other.lowest_address);
-        self.basis = self.basis.max(other.basis);
-        for (address, (bytes, is_rewritten)) in other.blocks {
-            let was_known = self.blocks.contains_key(&address);
-            let block = self.blocks.entry(address).or_default();
-            *block = (bytes.max(block.0), is_rewritten || block.1 || was_known);
-        }
-    }
-
-    /// Bytes of the blocks, by how often they were written.
-    pub(crate) fn stored_bytes(&self) -> StoredBytes {
+    fn concluded(self) -> KvTensor {
         let mut stored = StoredBytes::default();
-        for &(bytes, is_rewritten) in self.blocks.values() {
-            stored.seen = stored.seen.saturating_add(bytes);
-            if is_rewritten {
-                stored.more_than_once = stored.more_than_once.saturating_add(bytes);
-            }
+        for (bytes, is_rewritten) in self.blocks.into_values() {
+            let more_than_once = if is_rewritten { bytes } else { 0 };
+            stored.add(StoredBytes { seen: bytes, more_than_once, inferred: 0 });
         }
-        stored
+        KvTensor { stored, ..self.tensor }
     }
 }
 
@@ -73,26 +84,35 @@ impl KvTensor {
 #[derive(Default)]
 pub(crate) struct KvLives {
     /// In the order of their keys, so that sums do not depend on a hash.
-    tensors: BTreeMap<TensorKey, KvTensor>,
+    tensors: BTreeMap<TensorKey, GrowingTensor>,
 }
 
 impl KvLives {
+    /// Takes note of a life; every part of a trace takes note of all of them.
+    fn note(&mut self, life: &BlockLife) -> &mut GrowingTensor {
+        let growing = self.tensors.entry(life.tensor).or_insert_with(|| GrowingTensor::new(life));
+        growing.tensor.lowest_address = growing.tensor.lowest_address.min(life.address);
+        growing.tensor.basis = growing.tensor.basis.max(life.basis);
+        growing
+    }
+
+    /// Takes a life whose block is in another part.
+    pub(crate) fn pass_over(&mut self, life: &BlockLife) {
+        self.note(life);
+    }
+
     pub(crate) fn push(&mut self, life: &BlockLife, finished: &FinishedLife, step_ns: f64) {
-        let first = || KvTensor { lowest_address: u64::MAX, ..KvTensor::default() };
-        self.tensors.entry(life.tensor).or_insert_with(first).add(life, finished, step_ns);
+        self.note(life).add(life, finished, step_ns);
     }
 
-    /// Adds the blocks of another part of the run.
-    pub(crate) fn merge(&mut self, other: KvLives) {
-        for (key, tensor) in other.tensors {
-            match self.tensors.entry(key) {
-                Entry::Vacant(entry) => drop(entry.insert(tensor)),
-                Entry::Occupied(mut entry) => entry.get_mut().merge(tensor),
-            }
-        }
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let blocks = self.tensors.values().map(|growing| growing.blocks.capacity());
+        blocks.map(|blocks| blocks * 8 / 7 * (size_of::<(u64, (u64, bool))>() + 1)).sum()
     }
 
-    pub(crate) fn tensors(&self) -> impl Iterator<Item = &KvTensor> {
-        self.tensors.values()
+    /// The tensors, in the order of their keys.
+    pub(crate) fn conclude(self) -> BTreeMap<TensorKey, KvTensor> {
+        self.tensors.into_iter().map(|(key, growing)| (key, growing.concluded())).collect()
     }
 }

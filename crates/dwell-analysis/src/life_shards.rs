@@ -6,7 +6,7 @@
 use dwell_events::PAGE_SHIFT;
 
 use crate::lives::{ByteRange, LifeMap, LifeSink, Visit};
-use crate::step_windows::KnownStep;
+use crate::step_windows::{KnownStep, StepWindows};
 
 /// A power of two; each has a cache line that is being filled, so not many more.
 const SHARDS: usize = 256;
@@ -23,33 +23,35 @@ pub(crate) struct WaitingRow {
     address: u64,
     now_ns: u64,
     pub(crate) region: u32,
-    /// Number and place of the step; number 0 if the row is in none.
-    step_number: u32,
-    step_place: u32,
+    /// One more than the place of the step; 0 if the row is in none.
+    after_step: u32,
+    /// Steps of the process that had begun.
+    pub(crate) begun: u32,
     bytes: u16,
     pub(crate) is_store: bool,
 }
 
 impl WaitingRow {
     #[inline]
-    pub(crate) fn new(range: ByteRange, visit: Visit, step: Option<KnownStep>, is_store: bool) -> Self {
+    pub(crate) fn new(range: ByteRange, visit: Visit, (step, begun): (Option<KnownStep>, u32), is_store: bool) -> Self {
         Self {
             address: range.0,
             now_ns: visit.now_ns,
             region: visit.region,
-            step_number: visit.window,
-            step_place: step.map_or(0, |step| step.place as u32),
+            after_step: step.map_or(0, |step| step.place as u32 + 1),
+            begun,
             bytes: (range.1 - range.0) as u16,
             is_store,
         }
     }
 
-    pub(crate) fn visit(&self) -> Visit {
-        Visit { now_ns: self.now_ns, region: self.region, window: self.step_number, is_concluded: false }
+    pub(crate) fn visit(&self, step: Option<KnownStep>) -> Visit {
+        let window = step.map_or(0, |step| step.number);
+        Visit { now_ns: self.now_ns, region: self.region, window, is_concluded: false }
     }
 
-    pub(crate) fn step(&self) -> Option<KnownStep> {
-        (self.step_number != 0).then_some(KnownStep { place: self.step_place as usize, number: self.step_number })
+    pub(crate) fn step(&self, steps: &StepWindows) -> Option<KnownStep> {
+        self.after_step.checked_sub(1).map(|place| steps.at(place as usize))
     }
 
     fn range(&self) -> ByteRange {
@@ -58,10 +60,10 @@ impl WaitingRow {
 
     /// Does to the lives what the row did to the bytes.
     #[inline]
-    pub(crate) fn follow(&self, lives: &mut LifeMap, sink: &mut impl LifeSink) {
+    pub(crate) fn follow(&self, visit: Visit, lives: &mut LifeMap, sink: &mut impl LifeSink) {
         match self.is_store {
-            true => lives.store(self.range(), self.visit(), sink),
-            false => lives.load(self.range(), self.visit(), sink),
+            true => lives.store(self.range(), visit, sink),
+            false => lives.load(self.range(), visit, sink),
         }
     }
 }
@@ -112,6 +114,12 @@ impl LifeShards {
     /// The shards, by place.
     pub(crate) fn places() -> impl Iterator<Item = usize> {
         0..SHARDS
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|rows| rows.capacity() * size_of::<WaitingRow>()).sum::<usize>();
+        waiting + self.lives.iter().map(LifeMap::held_bytes).sum::<usize>()
     }
 
     /// The lives of all shards, after all rows were worked off.

@@ -157,6 +157,27 @@ impl Segment {
     }
 }
 
+/// Makes one of segments that come by address, touch and have the same history: how many segments hold the bytes of one
+/// history depends on accesses to other bytes.
+#[derive(Default)]
+struct SameLives {
+    last: Option<Segment>,
+}
+
+impl SameLives {
+    /// Takes the next segment. Gives the one before it if that is complete.
+    fn push(&mut self, segment: Segment) -> Option<Segment> {
+        if let Some(last) = &mut self.last
+            && last.end == segment.start
+            && let Some(life) = last.life.joined(&segment.life)
+        {
+            (last.end, last.life) = (segment.end, life);
+            return None;
+        }
+        self.last.replace(segment)
+    }
+}
+
 /// Where a segment was found some accesses ago, if one was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found(Option<u32>);
@@ -220,6 +241,7 @@ impl LifeMap {
     fn end_lives(&mut self, range: ByteRange, visit: Visit, sink: &mut impl LifeSink) -> bool {
         let mut is_rewrite = true;
         let mut from = range.0;
+        let mut ended = SameLives::default();
         let mut in_range = self.places_in(range);
         for &place in &in_range {
             let segment = self.segments[place as usize];
@@ -230,12 +252,13 @@ impl LifeMap {
             }
             let bytes = (segment.start, segment.end);
             report_visit(&segment.life, bytes, visit, sink);
-            sink.life_ended(&segment.life, bytes);
+            ended.push(segment).iter().for_each(|before| sink.life_ended(&before.life, before.range()));
             self.note_stored(bytes, segment.life.steps.with(visit.window));
             is_rewrite &= segment.life.is_stored_by(visit.region);
             self.remove(segment.start);
             from = segment.end;
         }
+        ended.last.iter().for_each(|last| sink.life_ended(&last.life, last.range()));
         in_range.clear();
         self.in_range = in_range;
         if from < range.1 {
@@ -324,9 +347,18 @@ impl LifeMap {
 
     /// Tells of the lives that no store ended, by address.
     pub fn close(&self, sink: &mut impl LifeSink) {
+        let mut open = SameLives::default();
         for segment in self.segments() {
-            sink.life_left_open(&segment.life, (segment.start, segment.end));
+            open.push(*segment).iter().for_each(|before| sink.life_left_open(&before.life, before.range()));
         }
+        open.last.iter().for_each(|last| sink.life_left_open(&last.life, last.range()));
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        // A table of hashes is filled to seven eighths at most, with a byte of its own for each place.
+        let places = self.places.capacity() * 8 / 7 * (size_of::<(u64, u32)>() + 1);
+        self.segments.capacity() * size_of::<Segment>() + places + self.by_address.held_bytes()
     }
 
     /// Takes over the lives of a map that holds none of the same bytes. `region_of` gives their regions in this map.

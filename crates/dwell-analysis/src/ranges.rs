@@ -47,6 +47,16 @@ impl RangeSet {
     fn recent_covers(&self, (start, end): ByteRange) -> bool {
         self.recent.0 <= start && end <= self.recent.1
     }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        tree_bytes::<u64, u64>(self.ranges.len())
+    }
+}
+
+/// Memory of a tree with so many entries, whose nodes are two thirds full on average.
+pub(crate) fn tree_bytes<K, V>(entries: usize) -> usize {
+    entries * size_of::<(K, V)>() * 3 / 2
 }
 
 /// Which bytes lie in any of some ranges, and which in more than one. Both are sorted and disjoint; ranges that touch are one.

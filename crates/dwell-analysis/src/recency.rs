@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ranges::ByteRange;
+use crate::ranges::{ByteRange, tree_bytes};
 
 /// The last access of every byte that was accessed.
 #[derive(Debug, Default)]
@@ -38,6 +38,11 @@ impl Recency {
         }
         self.visited = visited;
         self.insert((start, end), now_ns);
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        tree_bytes::<u64, Rested>(self.ranges.len())
     }
 
     /// Cuts the range that holds the bytes on both sides of the position.

@@ -58,6 +58,12 @@ impl RegionIndex {
         if position == count { self.append() } else { Slot::Known(position as usize) }
     }
 
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let others = self.others.capacity() * 8 / 7 * (size_of::<((u64, TypeIndex), u32)>() + 1);
+        self.direct.capacity() * size_of::<(u32, TypeIndex)>() + others
+    }
+
     fn append(&mut self) -> Slot {
         let position = self.count as usize;
         self.count += 1;

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use dwell_events::RegionType;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::AnalysisError;
 
@@ -46,6 +46,12 @@ impl Serialize for RegionTypeName {
     }
 }
 
+impl<'de> Deserialize<'de> for RegionTypeName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|name| Self(name.into()))
+    }
+}
+
 /// Number of a name in [`RegionTypeNames`]; below [`KNOWN_TYPES`] it is the place in [`RegionType::ALL`].
 pub(crate) type TypeIndex = u16;
 
@@ -76,12 +82,9 @@ impl RegionTypeNames {
         Ok((self.0.len() - 1) as TypeIndex)
     }
 
-    pub(crate) fn name(&self, index: TypeIndex) -> RegionTypeName {
-        self.0[usize::from(index)].clone()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// The names by number.
+    pub(crate) fn all(&self) -> &[RegionTypeName] {
+        &self.0
     }
 }
 

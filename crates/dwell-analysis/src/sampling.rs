@@ -2,7 +2,7 @@
 //!
 //! `docs/metrics/sampling.md` derives the bounds.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Basis;
 use crate::metrics::NS_PER_S;
@@ -65,8 +65,8 @@ impl Obstacle {
     }
 }
 
-/// Follows how samples were taken.
-#[derive(Clone, Debug, Default)]
+/// Follows how samples were taken. Needs all rows in order: of the parts of a trace, the first alone concludes it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SamplerTally {
     rows: u64,
     has_unknown_period: bool,
@@ -101,11 +101,11 @@ impl SamplerTally {
         self.largest_row_bytes = self.largest_row_bytes.max(access.size_bytes);
     }
 
-    /// Adds the samples of another part. Blocks of samples do not reach from one part into another.
+    /// Adds the samples of another run. Blocks of samples do not reach from one run into another.
     pub(crate) fn merge(&mut self, other: &SamplerTally) {
-        self.rows += other.rows;
+        self.rows = self.rows.saturating_add(other.rows);
         self.has_unknown_period |= other.has_unknown_period;
-        self.changes += other.changes;
+        self.changes = self.changes.saturating_add(other.changes);
         self.largest_block_periods = self.largest_block_periods.max(other.largest_block_periods);
         self.largest_row_bytes = self.largest_row_bytes.max(other.largest_row_bytes);
     }
@@ -118,7 +118,7 @@ impl SamplerTally {
     pub(crate) fn sampler(&self) -> Result<Sampler, Obstacle> {
         if self.has_unknown_period {
             Err(Obstacle::UnknownPeriod)
-        } else if self.changes * Self::CHANGES_LEAST_SHARE < self.rows {
+        } else if self.changes.saturating_mul(Self::CHANGES_LEAST_SHARE) < self.rows {
             Err(Obstacle::FixedPeriod)
         } else if self.largest_block_periods == 0 {
             Err(Obstacle::Sparse)
@@ -162,7 +162,8 @@ impl Sampler {
 
     /// What was seen stored twice is not write-once; what was seen stored once, or only read, may be.
     pub(crate) fn write_once(&self, stored: &StoredBytes, basis: Basis) -> WriteOnce {
-        let most_once = self.most_bytes((stored.seen - stored.more_than_once).saturating_add(stored.inferred));
+        let most_once =
+            self.most_bytes(stored.seen.saturating_sub(stored.more_than_once).saturating_add(stored.inferred));
         WriteOnce {
             basis,
             estimate: Some(Estimate::Bounded),

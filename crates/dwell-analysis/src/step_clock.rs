@@ -54,12 +54,19 @@ impl StepClock {
         self.processes[process].follow(step, now_ns);
     }
 
-    /// What lies between two moments of the process that an address belongs to.
+    /// How many steps of the process that an address belongs to have begun.
     #[inline]
-    pub(crate) fn span(&self, address: u64, from_ns: u64, to_ns: u64) -> Span {
+    pub(crate) fn begun(&self, address: u64) -> u32 {
+        self.processes.get(usize::from(process_of(address))).map_or(0, |process| process.begins.len() as u32)
+    }
+
+    /// What lies between two moments of the process that an address belongs to, as seen when so many steps had begun. A row
+    /// that waited must not see steps that began since, at the time of the row itself.
+    #[inline]
+    pub(crate) fn span(&self, address: u64, from_ns: u64, to_ns: u64, begun: u32) -> Span {
         self.processes
             .get(usize::from(process_of(address)))
-            .map_or_else(Span::default, |process| process.span(from_ns, to_ns))
+            .map_or_else(Span::default, |process| process.span(from_ns, to_ns, begun as usize))
     }
 
     /// Steps of the process that made the most of them.
@@ -67,14 +74,9 @@ impl StepClock {
         self.processes.iter().map(|process| process.begins.len() as u64).max().unwrap_or(0)
     }
 
-    /// Takes over the steps of processes that another part of the trace saw better.
-    pub(crate) fn merge(&mut self, other: StepClock) {
-        self.processes.resize_with(self.processes.len().max(other.processes.len()), ProcessClock::default);
-        for (ours, theirs) in self.processes.iter_mut().zip(other.processes) {
-            if theirs.begins.len() > ours.begins.len() {
-                *ours = theirs;
-            }
-        }
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.processes.iter().map(|process| process.begins.capacity() * size_of::<StepBegin>()).sum()
     }
 }
 
@@ -100,14 +102,15 @@ impl ProcessClock {
         self.current = Some(step);
     }
 
-    fn span(&self, from_ns: u64, to_ns: u64) -> Span {
+    fn span(&self, from_ns: u64, to_ns: u64, begun: usize) -> Span {
+        let begins = &self.begins[..begun.min(self.begins.len())];
         // Most lives end in the step in which they began, the latest.
-        if self.begins.last().is_none_or(|last| last.begin_ns <= from_ns) {
+        if begins.last().is_none_or(|last| last.begin_ns <= from_ns) {
             return Span::default();
         }
-        let begun_by = |moment_ns| self.begins.partition_point(|step| step.begin_ns <= moment_ns);
+        let begun_by = |moment_ns| begins.partition_point(|step| step.begin_ns <= moment_ns);
         let (from, to) = (begun_by(from_ns), begun_by(to_ns));
-        let paused_ns = |steps: usize| steps.checked_sub(1).map_or(0, |last| self.begins[last].paused_ns);
+        let paused_ns = |steps: usize| steps.checked_sub(1).map_or(0, |last| begins[last].paused_ns);
         Span { steps: to.saturating_sub(from) as u64, pause_ns: paused_ns(to).saturating_sub(paused_ns(from)) }
     }
 }
@@ -127,11 +130,12 @@ mod tests {
     #[test]
     fn steps_between_two_moments_are_those_that_began() {
         let clock = clock(&[(0, 10), (0, 15), (1, 20), (1, 25), (2, 30)]);
-        let steps = |from_ns, to_ns| clock.span(0x1000, from_ns, to_ns).steps;
+        let steps = |from_ns, to_ns| clock.span(0x1000, from_ns, to_ns, u32::MAX).steps;
         assert_eq!(steps(0, 30), 3, "what was there before the prompt lasts through all of them");
         assert_eq!((steps(10, 30), steps(15, 29), steps(20, 25), steps(30, 99)), (2, 1, 0, 0));
-        assert_eq!(clock.span(1 << 56, 0, 99).steps, 0, "another process made none");
+        assert_eq!(clock.span(1 << 56, 0, 99, u32::MAX).steps, 0, "another process made none");
         assert_eq!(clock.steps(), 3);
+        assert_eq!(clock.span(0x1000, 10, 30, 2).steps, 1, "the third had not begun");
     }
 
     #[test]
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn waiting_for_work_is_a_pause_and_the_work_between_steps_is_none() {
         let clock = clock(&[(0, 0), (1, S / 2), (0, 60 * S), (2, 60 * S + 1)]);
-        assert_eq!(clock.span(0x1000, 1, 60 * S + 1), Span { steps: 3, pause_ns: 60 * S - S / 2 });
-        assert_eq!(clock.span(0x1000, 60 * S, 61 * S), Span { steps: 1, pause_ns: 0 });
+        assert_eq!(clock.span(0x1000, 1, 60 * S + 1, u32::MAX), Span { steps: 3, pause_ns: 60 * S - S / 2 });
+        assert_eq!(clock.span(0x1000, 60 * S, 61 * S, u32::MAX), Span { steps: 1, pause_ns: 0 });
     }
 }

@@ -68,6 +68,8 @@ impl StepNumbers {
 #[derive(Debug, Default)]
 pub(crate) struct StepWindows {
     numbers: StepNumbers,
+    /// Numbers of the steps in their processes, by place.
+    numbers_by_place: Vec<u32>,
     /// By place of the step.
     bytes: Vec<[u64; KNOWN_TYPES]>,
 }
@@ -83,7 +85,14 @@ impl StepWindows {
     fn make_room(&mut self, step: KnownStep) {
         if step.place == self.bytes.len() {
             self.bytes.push([0; KNOWN_TYPES]);
+            self.numbers_by_place.push(step.number);
         }
+    }
+
+    /// The step at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: usize) -> KnownStep {
+        KnownStep { place, number: self.numbers_by_place[place] }
     }
 
     /// Adds bytes to a step that was entered.
@@ -97,20 +106,15 @@ impl StepWindows {
         &self.bytes
     }
 
-    /// Bytes of the steps in which the type was touched.
-    pub(crate) fn bytes_of(&self, type_index: usize) -> Vec<u64> {
-        self.bytes.iter().map(|bytes| bytes[type_index]).filter(|bytes| *bytes > 0).collect()
+    /// The same for good.
+    pub(crate) fn into_bytes(self) -> Vec<[u64; KNOWN_TYPES]> {
+        self.bytes
     }
 
-    /// Adds the steps of a part of the same trace that holds other bytes.
-    pub(crate) fn merge(&mut self, other: StepWindows) {
-        for (key, theirs) in other.numbers.known {
-            let ours = self.numbers.find(key);
-            self.make_room(ours);
-            for (type_index, bytes) in other.bytes[theirs.place].into_iter().enumerate() {
-                self.add(ours, type_index, bytes);
-            }
-        }
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let known = self.numbers.known.capacity() * 8 / 7 * (size_of::<(StepKey, KnownStep)>() + 1);
+        known + self.bytes.capacity() * size_of::<[u64; KNOWN_TYPES]>()
     }
 }
 
@@ -129,28 +133,52 @@ struct ProcessRanges {
 }
 
 impl StepRanges {
-    /// Adds a range to what a step touched and says how many of its bytes are new there.
+    /// Says that a row of a step is at this address. All rows have to be told, also those of other parts of the trace: a
+    /// step is forgotten when later ones have begun.
+    pub(crate) fn enter(&mut self, step: KnownStep, address: u64) {
+        self.processes.entry(process_of(address)).or_default().enter(step.number);
+    }
+
+    /// Adds a range to what a step touched that was entered, and says how many of its bytes are new there.
     pub(crate) fn touch(&mut self, step: KnownStep, range: ByteRange) -> u64 {
-        self.processes
-            .entry(process_of(range.0))
-            .or_default()
-            .of_step(step.number)
-            .map_or(0, |known| known.insert(range))
+        let process = self.processes.entry(process_of(range.0)).or_default();
+        process.of_step(step.number).map_or(0, |known| known.insert(range))
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let sets = self.processes.values().flat_map(ProcessRanges::sets);
+        sets.map(RangeSet::held_bytes).sum()
     }
 }
 
 impl ProcessRanges {
+    fn enter(&mut self, number: u32) {
+        if number == PROMPT_NUMBER || number <= self.latest {
+            return;
+        }
+        self.latest = number;
+        let oldest = self.oldest();
+        while self.recent.front().is_some_and(|(number, _)| *number < oldest) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The oldest step that is not forgotten.
+    fn oldest(&self) -> u32 {
+        self.latest.saturating_sub(STEPS_BACK)
+    }
+
+    fn sets(&self) -> impl Iterator<Item = &RangeSet> {
+        self.recent.iter().map(|(_, ranges)| ranges).chain([&self.prompt])
+    }
+
     /// None of a step that is forgotten.
     fn of_step(&mut self, number: u32) -> Option<&mut RangeSet> {
         if number == PROMPT_NUMBER {
             return Some(&mut self.prompt);
         }
-        self.latest = self.latest.max(number);
-        let oldest = self.latest.saturating_sub(STEPS_BACK);
-        while self.recent.front().is_some_and(|(number, _)| *number < oldest) {
-            self.recent.pop_front();
-        }
-        if number < oldest {
+        if number < self.oldest() {
             return None;
         }
         let place = self.recent.partition_point(|(known, _)| *known < number);

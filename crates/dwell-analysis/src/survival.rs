@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::distribution::{Bucket, Distribution};
 
 /// Standard normal quantile of a two-sided interval of 95 %.
@@ -15,12 +17,28 @@ const Z_95: f64 = 1.959_963_984_540_054;
 const TAIL: f64 = 0.025;
 
 /// Durations in any unit, weighted, of which some are known only to be at least so long.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Survival {
     ended: Distribution,
     open: Distribution,
-    /// Sum of the squared weights of single durations: how far they are from one large one.
-    squared_weights: f64,
+    /// Sum of the squared weights of single durations: how far they are from one large one. Whole, so that it does not
+    /// depend on the order of what is added.
+    squared_weights: u128,
+}
+
+/// How much durations that are equally long weigh.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight {
+    pub(crate) total: u64,
+    /// Sum of the squares of the single ones.
+    pub(crate) squared: u128,
+}
+
+impl Weight {
+    /// Of a single duration.
+    pub(crate) fn of_one(total: u64) -> Self {
+        Self { total, squared: u128::from(total) * u128::from(total) }
+    }
 }
 
 /// A quantile with the bounds between which it lies.
@@ -80,16 +98,21 @@ pub(crate) struct Point {
 
 impl Survival {
     /// Adds a duration; an open one lasted at least so long.
-    pub(crate) fn add(&mut self, duration: u64, weight: u64, is_open: bool) {
+    pub(crate) fn add(&mut self, duration: u64, weight: Weight, is_open: bool) {
         let durations = if is_open { &mut self.open } else { &mut self.ended };
-        durations.add(duration, weight);
-        self.squared_weights += (weight as f64).powi(2);
+        durations.add(duration, weight.total);
+        self.squared_weights = self.squared_weights.saturating_add(weight.squared);
     }
 
     pub(crate) fn merge(&mut self, other: &Survival) {
         self.ended.merge(&other.ended);
         self.open.merge(&other.open);
-        self.squared_weights += other.squared_weights;
+        self.squared_weights = self.squared_weights.saturating_add(other.squared_weights);
+    }
+
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.ended.held_bytes() + self.open.held_bytes()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -169,7 +192,7 @@ impl Survival {
 
     /// How many equally heavy durations say as much as these.
     fn effective_count(&self, weight: f64) -> f64 {
-        if self.squared_weights > 0.0 { weight * weight / self.squared_weights } else { 0.0 }
+        if self.squared_weights > 0 { weight * weight / self.squared_weights as f64 } else { 0.0 }
     }
 
     /// What was seen, in the order of time.
@@ -268,7 +291,7 @@ mod tests {
 
     fn survival(durations: &[(u64, bool)]) -> Survival {
         let mut survival = Survival::default();
-        durations.iter().for_each(|&(duration, is_open)| survival.add(duration, 1, is_open));
+        durations.iter().for_each(|&(duration, is_open)| survival.add(duration, Weight::of_one(1), is_open));
         survival
     }
 
@@ -317,9 +340,9 @@ mod tests {
     fn a_tiny_part_that_ended_early_does_not_bound_the_median() {
         // A thousand lives of 1,000 bytes around 100, three bytes that ended at 1, and one life that goes on.
         let mut survival = Survival::default();
-        survival.add(1, 3, false);
-        (0..1_000).for_each(|life| survival.add(80 + life % 40, 1_000, false));
-        survival.add(130, 1_000, true);
+        survival.add(1, Weight::of_one(3), false);
+        (0..1_000).for_each(|life| survival.add(80 + life % 40, Weight::of_one(1_000), false));
+        survival.add(130, Weight::of_one(1_000), true);
         let median = survival.quantile(0.5).unwrap();
         assert!(median.low > 90.0 && median.high.is_some_and(|high| high < 110.0), "{median:?}");
     }
@@ -362,9 +385,9 @@ mod tests {
     fn a_bucket_of_many_open_lives_does_not_end_the_curve() {
         // All lie in one bucket of 0.8 %: a few end in the midst of many that are left open.
         let mut survival = Survival::default();
-        (0..1_000).for_each(|life| survival.add(10_000_000 + life * 20, 1, true));
-        (0..20).for_each(|life| survival.add(10_010_000 + life * 10, 1, false));
-        (0..100).for_each(|_| survival.add(20_000_000, 1, true));
+        (0..1_000).for_each(|life| survival.add(10_000_000 + life * 20, Weight::of_one(1), true));
+        (0..20).for_each(|life| survival.add(10_010_000 + life * 10, Weight::of_one(1), false));
+        (0..100).for_each(|_| survival.add(20_000_000, Weight::of_one(1), true));
         let last = survival.curve().last().map(|point| point.surviving).unwrap();
         // By hand: about 500 of the thousand are left when the twenty end.
         assert!((last - (1.0 - 20.0 / 620.0)).abs() < 0.005, "{last}");
@@ -386,7 +409,9 @@ mod tests {
         let whole = survival(&[(3, false), (5, false), (7, false), (9, true)]);
         assert_eq!((left.quantile(0.5), left.restricted_mean()), (whole.quantile(0.5), whole.restricted_mean()));
         let mut heavy = Survival::default();
-        [(3, false), (5, false), (7, false), (9, true)].iter().for_each(|&(at, is_open)| heavy.add(at, 1_000, is_open));
+        [(3, false), (5, false), (7, false), (9, true)]
+            .iter()
+            .for_each(|&(at, is_open)| heavy.add(at, Weight::of_one(1_000), is_open));
         assert_eq!(heavy.quantile(0.5), whole.quantile(0.5), "a thousand bytes with one life are one life");
     }
 }

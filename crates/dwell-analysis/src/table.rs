@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::column::{Column, MetricTable, Unit, Value, csv_text};
 use crate::frames::MrmTraceFrames;
@@ -21,7 +21,7 @@ use crate::validity::{Validity, ValidityClass};
 use crate::{Basis, Definitions, Metric, metrics::NS_PER_S, mrm_rows};
 
 /// From the first to the last row of the trace. What happened outside of it was not seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationWindow {
     /// Earliest time.
     pub first_ns: u64,
@@ -30,11 +30,6 @@ pub struct ObservationWindow {
 }
 
 impl ObservationWindow {
-    /// From the earlier beginning to the later end.
-    pub(crate) fn joined(&self, other: &Self) -> Self {
-        Self { first_ns: self.first_ns.min(other.first_ns), last_ns: self.last_ns.max(other.last_ns) }
-    }
-
     /// How long it is.
     pub fn duration_s(&self) -> f64 {
         self.last_ns.saturating_sub(self.first_ns) as f64 / NS_PER_S

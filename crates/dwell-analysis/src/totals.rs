@@ -49,7 +49,7 @@ impl Tallied {
         }
         self.basis = self.basis.max(tensor.basis);
         self.lives.merge(&tensor.lives);
-        self.stored.add(tensor.stored_bytes());
+        self.stored.add(tensor.stored);
         self.has_kv_lives = true;
     }
 

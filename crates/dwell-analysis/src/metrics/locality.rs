@@ -3,7 +3,7 @@
 use crate::column::{Getter, Merging, MetricTable, Unit, column};
 use dwell_events::Metric;
 use dwell_events::PAGE_SHIFT;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OfType, TypeFigures, TypeTally, mean, share};
 use crate::Basis;
@@ -28,7 +28,7 @@ pub struct Locality {
 }
 
 /// Follows the accesses of one region type.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LocalityTally {
     /// First byte of the access before and one past its last.
     before: Option<(u64, u64)>,
@@ -55,12 +55,12 @@ impl TypeTally for LocalityTally {
         self.strides_bytes.add(access.address.abs_diff(before_start), 1);
     }
 
-    /// From the last row of a part to the first of another there is no stride: which rows were between is not known.
+    /// From the last row of a run to the first of another there is no stride.
     fn merge(&mut self, other: &Self) {
         self.followed_bytes = self.followed_bytes.saturating_add(other.followed_bytes);
         self.sequential_bytes = self.sequential_bytes.saturating_add(other.sequential_bytes);
-        self.followed_accesses += other.followed_accesses;
-        self.same_page_accesses += other.same_page_accesses;
+        self.followed_accesses = self.followed_accesses.saturating_add(other.followed_accesses);
+        self.same_page_accesses = self.same_page_accesses.saturating_add(other.same_page_accesses);
         self.strides_bytes.merge(&other.strides_bytes);
     }
 }
@@ -127,16 +127,16 @@ pub struct MrmLocalitySummary {
     pub same_page_fraction: f64,
 }
 
-pub(crate) fn mrm_regions(regions: &mut [RegionHistory]) -> Vec<MrmLocalityRegion> {
-    let locality = |region: &mut RegionHistory| MrmLocalityRegion {
-        region_id: region.region_id,
-        region_type: region.earliest_type.clone(),
-        n_accesses: region.loads + region.stores,
-        mean_stride_bytes: region.strides_bytes.mean().unwrap_or(0.0),
-        median_stride_bytes: region.strides_bytes.median().unwrap_or(0.0),
-        same_page_fraction: share(region.same_page_rows, region.strides_bytes.count()).unwrap_or(0.0),
+pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmLocalityRegion> {
+    let locality = |RegionHistory { rows, earliest_type, .. }: &RegionHistory| MrmLocalityRegion {
+        region_id: rows.region_id,
+        region_type: earliest_type.clone(),
+        n_accesses: rows.loads + rows.stores,
+        mean_stride_bytes: rows.stride_mean_bytes,
+        median_stride_bytes: rows.stride_median_bytes,
+        same_page_fraction: share(rows.same_page_rows, rows.strides).unwrap_or(0.0),
     };
-    regions.iter_mut().map(locality).collect()
+    regions.iter().map(locality).collect()
 }
 
 /// One row per type in `types` that some region has, in that order.

@@ -13,7 +13,8 @@ pub mod suitability;
 pub mod working_set;
 pub mod write_once;
 
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::Definitions;
 use crate::column::{Column, MetricTable};
@@ -67,7 +68,7 @@ macro_rules! metrics {
         }
 
         /// What the metrics gather of a region type, each for itself.
-        #[derive(Clone, Debug, Default)]
+        #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         pub(crate) struct TypeTallies {
             $($module: <$module::$figures as TypeFigures>::Tally,)+
         }
@@ -110,10 +111,13 @@ pub(crate) trait TypeFigures: Default {
 }
 
 /// Follows the rows of one region type in their order.
-pub(crate) trait TypeTally: Default {
+///
+/// This is the place for what needs all rows in order: of the parts of a trace, the first alone follows it. What can be added
+/// up from bytes belongs to [`ConcludedRegion`](crate::concluded::ConcludedRegion), which every part has.
+pub(crate) trait TypeTally: Default + Serialize + DeserializeOwned {
     fn follow(&mut self, access: &Access);
 
-    /// Adds what a part of the trace that holds other bytes gathered.
+    /// Adds what was gathered of another run.
     fn merge(&mut self, other: &Self);
 }
 

@@ -3,7 +3,7 @@
 use crate::column::{Getter, Merging, MetricTable, Unit, column};
 use dwell_events::Metric;
 use dwell_events::OpType;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
@@ -46,7 +46,7 @@ impl TypeFigures for ReadFrequency {
 }
 
 /// Rows and bytes, by direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct AccessCounts {
     pub(crate) loads: u64,
     pub(crate) stores: u64,
@@ -70,8 +70,8 @@ impl AccessCounts {
     }
 
     pub(crate) fn add(&mut self, other: AccessCounts) {
-        self.loads += other.loads;
-        self.stores += other.stores;
+        self.loads = self.loads.saturating_add(other.loads);
+        self.stores = self.stores.saturating_add(other.stores);
         self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
         self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
         self.decode_bytes_read = self.decode_bytes_read.saturating_add(other.decode_bytes_read);
@@ -152,14 +152,14 @@ pub struct MrmReadFrequency {
 }
 
 pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmReadFrequency> {
-    let frequency = |region: &RegionHistory| MrmReadFrequency {
-        region_id: region.region_id,
-        region_type: region.region_type.clone(),
-        total_reads: region.loads,
-        total_writes: region.stores,
-        total_accesses: region.loads + region.stores,
-        read_fraction: share(region.loads, region.loads + region.stores).unwrap_or(0.0),
-        reads_per_write: share(region.loads, region.stores).unwrap_or(0.0),
+    let frequency = |RegionHistory { rows, region_type, .. }: &RegionHistory| MrmReadFrequency {
+        region_id: rows.region_id,
+        region_type: region_type.clone(),
+        total_reads: rows.loads,
+        total_writes: rows.stores,
+        total_accesses: rows.loads + rows.stores,
+        read_fraction: share(rows.loads, rows.loads + rows.stores).unwrap_or(0.0),
+        reads_per_write: share(rows.loads, rows.stores).unwrap_or(0.0),
     };
     regions.iter().map(frequency).collect()
 }

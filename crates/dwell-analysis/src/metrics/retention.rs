@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::column::{Getter, Merging, MetricTable, Unit, column};
 use dwell_events::Metric;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{NS_PER_S, OfType, TypeFigures, mean, share};
 use crate::Basis;
@@ -16,7 +16,7 @@ use crate::observation::Observation;
 use crate::region_type::RegionTypeName;
 use crate::sampling::{Estimate, Obstacle};
 use crate::step_clock::Span;
-use crate::survival::{LastingShare, Quantile, Survival};
+use crate::survival::{LastingShare, Quantile, Survival, Weight};
 
 /// How long data had to be kept, and how long it stayed.
 ///
@@ -86,7 +86,7 @@ impl TypeFigures for Retention {
 }
 
 /// Lives of one region or type, summed up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LifeTally {
     /// From the store to the last load, of lives that were read.
     needed_ns: Survival,
@@ -116,7 +116,7 @@ pub(crate) struct FinishedLife {
     /// From the store to the end, or to the end of the trace.
     pub(crate) resident: Needed,
     pub(crate) loads: u64,
-    pub(crate) bytes: u64,
+    pub(crate) bytes: Weight,
     pub(crate) is_open: bool,
     pub(crate) is_inferred: bool,
 }
@@ -140,8 +140,9 @@ impl LifeTally {
     /// Adds a life. `step_ns` is how long a step takes at the pace that suitability is rated at. No figure of a sampled trace
     /// says for how many steps data was needed.
     pub(crate) fn add(&mut self, life: &FinishedLife, step_ns: f64, is_sampled: bool) {
-        self.life_bytes = self.life_bytes.saturating_add(life.bytes);
-        self.loaded_bytes = self.loaded_bytes.saturating_add(life.bytes.saturating_mul(life.loads));
+        let bytes = life.bytes.total;
+        self.life_bytes = self.life_bytes.saturating_add(bytes);
+        self.loaded_bytes = self.loaded_bytes.saturating_add(bytes.saturating_mul(life.loads));
         self.resident_ns.add(life.resident.ns, life.bytes, life.is_open);
         self.resident_at_pace_ns.add(life.resident.at_pace_ns(step_ns), life.bytes, life.is_open);
         match life.needed {
@@ -153,17 +154,17 @@ impl LifeTally {
                 }
             }
             None => {
-                self.never_read_bytes = self.never_read_bytes.saturating_add(life.bytes);
+                self.never_read_bytes = self.never_read_bytes.saturating_add(bytes);
                 if life.is_open {
-                    self.never_read_open_bytes = self.never_read_open_bytes.saturating_add(life.bytes);
+                    self.never_read_open_bytes = self.never_read_open_bytes.saturating_add(bytes);
                 }
             }
         }
         if life.is_open {
-            self.open_bytes = self.open_bytes.saturating_add(life.bytes);
+            self.open_bytes = self.open_bytes.saturating_add(bytes);
         }
         if life.is_inferred {
-            self.inferred_bytes = self.inferred_bytes.saturating_add(life.bytes);
+            self.inferred_bytes = self.inferred_bytes.saturating_add(bytes);
         }
     }
 
@@ -192,6 +193,18 @@ impl LifeTally {
         self.samples.merge(&other.samples);
     }
 
+    /// Memory that it holds beside itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let survivals = [
+            &self.needed_ns,
+            &self.needed_steps,
+            &self.needed_at_pace_ns,
+            &self.resident_ns,
+            &self.resident_at_pace_ns,
+        ];
+        survivals.iter().map(|survival| survival.held_bytes()).sum::<usize>() + self.samples.held_bytes()
+    }
+
     /// Takes how many samples an open life has.
     pub(crate) fn add_samples(&mut self, samples: u64, bytes: u64) {
         self.samples.add(samples, bytes);
@@ -208,7 +221,7 @@ impl LifeTally {
 
     /// Bytes of lives that a store ended.
     pub(crate) fn ended_bytes(&self) -> u64 {
-        self.life_bytes - self.open_bytes
+        self.life_bytes.saturating_sub(self.open_bytes)
     }
 
     /// Retention that this share of the bytes was not seen to exceed.
@@ -450,13 +463,13 @@ pub struct MrmRetentionSummary {
 }
 
 pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmRetentionRegion> {
-    let retention = |region: &RegionHistory| {
-        let first_write_ns = region.first_store_ns.unwrap_or(region.first_access_ns);
-        let last_read_ns = region.last_load_ns.unwrap_or(first_write_ns);
+    let retention = |RegionHistory { rows, region_type, .. }: &RegionHistory| {
+        let first_write_ns = rows.first_store_ns.unwrap_or(rows.first_access_ns);
+        let last_read_ns = rows.last_load_ns.unwrap_or(first_write_ns);
         let retention_ns = last_read_ns.saturating_sub(first_write_ns);
         MrmRetentionRegion {
-            region_id: region.region_id,
-            region_type: region.region_type.clone(),
+            region_id: rows.region_id,
+            region_type: region_type.clone(),
             first_write_ns,
             last_read_ns,
             retention_ns,

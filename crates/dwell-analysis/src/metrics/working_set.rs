@@ -101,11 +101,11 @@ pub struct MrmWorkingSetSummary {
 }
 
 pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmWorkingSetRegion> {
-    let working_set = |region: &RegionHistory| MrmWorkingSetRegion {
-        region_id: region.region_id,
-        region_type: region.region_type.clone(),
-        unique_pages: region.pages,
-        working_set_bytes: region.pages << PAGE_SHIFT,
+    let working_set = |RegionHistory { rows, addresses, region_type, .. }: &RegionHistory| MrmWorkingSetRegion {
+        region_id: rows.region_id,
+        region_type: region_type.clone(),
+        unique_pages: addresses.pages,
+        working_set_bytes: addresses.pages << PAGE_SHIFT,
     };
     regions.iter().map(working_set).collect()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::column::{Getter, Merging, MetricTable, Unit, column};
 use dwell_events::Metric;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OfType, TypeFigures, mean, share};
 use crate::Basis;
@@ -40,7 +40,7 @@ impl TypeFigures for WriteOnce {
 }
 
 /// Distinct bytes by how often they were stored.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StoredBytes {
     /// Seen stored at least once.
     pub(crate) seen: u64,
@@ -59,7 +59,7 @@ impl StoredBytes {
 
     pub(crate) fn figures(&self, rows_basis: Basis) -> WriteOnce {
         let stored = self.seen.saturating_add(self.inferred);
-        let once = stored - self.more_than_once;
+        let once = stored.saturating_sub(self.more_than_once);
         let ratio = share(once, stored);
         WriteOnce {
             basis: if self.inferred > 0 { Basis::Inferred } else { rows_basis },
@@ -114,13 +114,13 @@ pub struct MrmWriteOnce {
 }
 
 pub(crate) fn mrm_regions(regions: &[RegionHistory]) -> Vec<MrmWriteOnce> {
-    let write_once = |region: &RegionHistory| {
+    let write_once = |RegionHistory { rows, addresses, region_type, .. }: &RegionHistory| {
         Some(MrmWriteOnce {
-            region_id: region.region_id,
-            region_type: region.region_type.clone(),
-            n_written_addresses: region.stored_addresses,
-            n_write_once_addresses: region.stored_once_addresses,
-            write_once_ratio: share(region.stored_once_addresses, region.stored_addresses)?,
+            region_id: rows.region_id,
+            region_type: region_type.clone(),
+            n_written_addresses: addresses.stored,
+            n_write_once_addresses: addresses.stored_once,
+            write_once_ratio: share(addresses.stored_once, addresses.stored)?,
         })
     };
     regions.iter().filter_map(write_once).collect()

@@ -2,6 +2,7 @@
 
 use dwell_events::{OpType, PAGE_SHIFT};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use super::row::{Pass, Row};
 use crate::exact::ExactCounts;
@@ -45,11 +46,20 @@ impl StoreCount {
 }
 
 /// Of a region, how many addresses were stored to, how many of them once, and how many pages were touched.
-#[derive(Clone, Copy, Default)]
-pub(super) struct AddressCounts {
-    pub(super) stored: u64,
-    pub(super) stored_once: u64,
-    pub(super) pages: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AddressCounts {
+    pub(crate) stored: u64,
+    pub(crate) stored_once: u64,
+    pub(crate) pages: u64,
+}
+
+impl AddressCounts {
+    /// Adds those of other addresses.
+    pub(crate) fn add(&mut self, other: AddressCounts) {
+        self.stored = self.stored.saturating_add(other.stored);
+        self.stored_once = self.stored_once.saturating_add(other.stored_once);
+        self.pages = self.pages.saturating_add(other.pages);
+    }
 }
 
 /// Some of the addresses: those of the pages that fall to this shard.
@@ -78,6 +88,14 @@ impl AddressShard {
             let last_ns = follow(address, row, &mut self.other_types);
             add_interval(last_ns, row, intervals_ns);
         }
+    }
+
+    /// Memory that it holds beside itself.
+    pub(super) fn held_bytes(&self) -> usize {
+        let known = self.known.capacity() * (size_of::<(u64, Address)>() + 1);
+        let other_regions = self.other_regions.capacity() * (size_of::<((u64, u32), StoreCount)>() + 1);
+        let other_types = self.other_types.capacity() * (size_of::<((u64, TypeIndex), u64)>() + 1);
+        (known + other_regions + other_types) * 8 / 7
     }
 
     /// Region, address and stores of each address in each region.

@@ -73,10 +73,9 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Takes a row of a known region or of the next new one.
+    /// Takes a row of the region at a place, which is a known one or the next.
     #[inline]
-    pub(super) fn push(&mut self, row: &Row, pass: Pass) {
-        let place = row.region as usize;
+    pub(super) fn push(&mut self, place: usize, row: &Row, pass: Pass) {
         if place == self.regions.len() {
             self.regions.push(Region::new(row));
             self.strides_bytes.push(ExactCounts::default());
@@ -91,6 +90,13 @@ impl Regions {
         {
             self.strides_bytes[place].push(stride_bytes);
         }
+    }
+
+    /// Memory that it holds beside itself.
+    pub(super) fn held_bytes(&self) -> usize {
+        let strides: usize = self.strides_bytes.iter().map(ExactCounts::held_bytes).sum();
+        let list_bytes = size_of::<Region>() + size_of::<ExactCounts>();
+        self.regions.capacity() * list_bytes + strides
     }
 
     /// A region with the distances between its rows, zeros included. Every region can be taken once.

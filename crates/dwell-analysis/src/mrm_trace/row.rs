@@ -9,6 +9,8 @@ pub(super) struct Kind {
     /// Place of the region in order of first appearance.
     pub(super) region: u32,
     pub(super) region_type: TypeIndex,
+    /// Place of the region among those whose rows are counted; none if another part counts them.
+    pub(super) counted: Option<u32>,
 }
 
 /// An access whose region has its place.

@@ -92,6 +92,13 @@ impl AddressShards {
         }
     }
 
+    /// Memory that it holds beside itself.
+    pub(super) fn held_bytes(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(|rows| rows.capacity() * size_of::<WaitingRow>()).sum();
+        let shards: usize = self.shards.iter().map(AddressShard::held_bytes).sum();
+        waiting + shards + self.intervals_ns.iter().map(ExactCounts::held_bytes).sum::<usize>()
+    }
+
     /// The counts of each of so many regions, and the intervals of every type.
     pub(super) fn finish(&mut self, kinds: &[Kind], regions: usize) -> (Vec<AddressCounts>, Vec<ExactCounts>) {
         self.drain(kinds);
