@@ -13,6 +13,7 @@ use crate::overview::{Overview, OverviewBuilder, survival_curves};
 use crate::part::Part;
 use crate::reader::{Access, AddressAccess, BASIS_COLUMNS, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
+use crate::sorted_rows::{SortableRow, sortable_row};
 use crate::table::{MetricsReport, ObservationWindow};
 use crate::{AnalysisError, Basis, Definitions};
 
@@ -68,8 +69,12 @@ pub struct Analyser {
     expects_kv_lives: bool,
     /// Lives of KV blocks that wait until rows are sorted.
     waiting_kv_lives: Vec<BlockLife>,
-    /// Rows that wait to be sorted, with their place among rows of the same time.
-    waiting: Vec<(u64, Access)>,
+    /// Rows that wait to be sorted.
+    waiting: Vec<SortableRow>,
+    /// Whether rows in any order come back sorted from elsewhere.
+    is_sorted_elsewhere: bool,
+    /// Time of the sorted row that came last.
+    sorted_until_ns: Option<u64>,
     overview: Option<OverviewBuilder>,
 }
 
@@ -100,6 +105,8 @@ impl Analyser {
             expects_kv_lives: false,
             waiting_kv_lives: Vec::new(),
             waiting: Vec::new(),
+            is_sorted_elsewhere: false,
+            sorted_until_ns: None,
             overview: None,
         }
     }
@@ -144,19 +151,38 @@ impl Analyser {
                 gatherer.push(batch.address_accesses(), order == RowOrder::Ascending);
             }
         }
-        if self.options.row_order == RowOrder::Any {
-            self.keep_waiting(&batch);
+        if self.options.row_order == RowOrder::Any && !self.is_sorted_elsewhere {
+            let rows = (0..batch.rows()).zip(self.trace_rows..);
+            let definitions = self.options.definitions;
+            self.waiting.extend(rows.map(|(row, number)| sortable_row(&batch, row, number, definitions)));
         }
         self.trace_rows += batch.rows() as u64;
         Ok(())
     }
 
-    fn keep_waiting(&mut self, batch: &TraceBatch) {
-        for (row, number) in (0..batch.rows()).zip(self.trace_rows..) {
-            // Place among rows of the same time: the number in the trace. mrm-trace takes rows of the same time as they
-            // come.
-            let sample_id = batch.sample_id(row).filter(|_| self.options.definitions == Definitions::Dwell);
-            self.waiting.push((sample_id.unwrap_or(number), batch.access(row)));
+    /// Says that rows, which come in any order, are sorted by somebody else: they are pushed as they are, and once more by
+    /// [`Analyser::push_sorted`].
+    pub fn sorted_elsewhere(self) -> Self {
+        Self { is_sorted_elsewhere: true, ..self }
+    }
+
+    /// Takes rows that were pushed in any order, now sorted by [`SortableRow::key`]; lives of KV blocks come after them.
+    pub fn push_sorted(&mut self, rows: &[SortableRow]) {
+        match &mut self.gathering {
+            Gathering::Dwell(gatherer) => {
+                for SortableRow { access, .. } in rows {
+                    // Rows that came in any order tell only now how often the time changes.
+                    let last_ns = self.sorted_until_ns.unwrap_or(access.timestamp_ns);
+                    if access.timestamp_ns != last_ns {
+                        self.gaps_ns.add(access.timestamp_ns.saturating_sub(last_ns), 1);
+                    }
+                    self.sorted_until_ns = Some(access.timestamp_ns);
+                    gatherer.push(access);
+                }
+            }
+            Gathering::MrmTrace(gatherer) => {
+                gatherer.follow(rows.iter().map(|row| AddressAccess::from(&row.access)));
+            }
         }
     }
 
@@ -189,8 +215,8 @@ impl Analyser {
         self.kv_lives += batch.rows() as u64;
         let lives = (0..batch.rows()).map(|row| batch.life(row));
         match (&mut self.gathering, self.options.row_order) {
-            (Gathering::Dwell(_), RowOrder::Any) => self.waiting_kv_lives.extend(lives),
-            (Gathering::Dwell(gatherer), RowOrder::Ascending) => {
+            (Gathering::Dwell(_), RowOrder::Any) if !self.is_sorted_elsewhere => self.waiting_kv_lives.extend(lives),
+            (Gathering::Dwell(gatherer), _) => {
                 let end_ns = self.window.map_or(0, |window| window.last_ns);
                 lives.for_each(|life| gatherer.push_kv_life(&life, end_ns));
             }
@@ -202,8 +228,9 @@ impl Analyser {
     fn widen_window(&mut self, timestamps_ns: &[u64]) {
         let Some(&first_ns) = timestamps_ns.first() else { return };
         let window = self.window.get_or_insert(ObservationWindow { first_ns, last_ns: first_ns });
-        // The definitions of mrm-trace know no resolution.
-        let is_resolved = matches!(self.gathering, Gathering::Dwell(_));
+        // The definitions of mrm-trace know no resolution; rows in any order tell it when they are sorted.
+        let is_resolved =
+            matches!(self.gathering, Gathering::Dwell(_)) && self.options.row_order == RowOrder::Ascending;
         for &now_ns in timestamps_ns {
             if now_ns >= window.last_ns {
                 if is_resolved && now_ns > window.last_ns {
@@ -217,13 +244,26 @@ impl Analyser {
         }
     }
 
+    /// Rows of `trace` that were pushed.
+    pub fn rows(&self) -> u64 {
+        self.trace_rows
+    }
+
+    /// Regions that it knows.
+    pub fn regions(&self) -> usize {
+        match &self.gathering {
+            Gathering::Dwell(gatherer) => gatherer.regions.len(),
+            Gathering::MrmTrace(gatherer) => gatherer.regions(),
+        }
+    }
+
     /// Memory that it holds, about.
     pub fn held_bytes(&self) -> usize {
         let gathered = match &self.gathering {
             Gathering::Dwell(gatherer) => gatherer.held_bytes(),
             Gathering::MrmTrace(gatherer) => gatherer.held_bytes(),
         };
-        let waiting = self.waiting.capacity() * size_of::<(u64, Access)>();
+        let waiting = self.waiting.capacity() * size_of::<SortableRow>();
         gathered + waiting + self.waiting_kv_lives.capacity() * size_of::<BlockLife>()
     }
 
@@ -248,10 +288,7 @@ impl Analyser {
     }
 
     fn conclude_drawn(mut self) -> (ConcludedPart, Option<Overview>) {
-        if self.options.row_order == RowOrder::Any {
-            self.gaps_ns = Distribution::default();
-            self.follow_waiting();
-        }
+        self.follow_waiting();
         if let Gathering::Dwell(gatherer) = &mut self.gathering {
             gatherer.work_off();
         }
@@ -279,23 +316,11 @@ impl Analyser {
     /// Gives the rows that came in any order to the gatherer by time.
     fn follow_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|(place, access)| (access.timestamp_ns, *place));
-        let accesses = waiting.iter().map(|(_, access)| access);
+        waiting.sort_by_key(SortableRow::key);
+        self.push_sorted(&waiting);
         let end_ns = self.window.map_or(0, |window| window.last_ns);
-        match &mut self.gathering {
-            Gathering::Dwell(gatherer) => {
-                let mut last_ns = self.window.map_or(0, |window| window.first_ns);
-                for access in accesses {
-                    // Rows that came in any order tell only now how often the time changes.
-                    if access.timestamp_ns != last_ns {
-                        self.gaps_ns.add(access.timestamp_ns - last_ns, 1);
-                    }
-                    last_ns = access.timestamp_ns;
-                    gatherer.push(access);
-                }
-                self.waiting_kv_lives.iter().for_each(|life| gatherer.push_kv_life(life, end_ns));
-            }
-            Gathering::MrmTrace(gatherer) => gatherer.follow(accesses.map(AddressAccess::from)),
+        if let Gathering::Dwell(gatherer) = &mut self.gathering {
+            self.waiting_kv_lives.iter().for_each(|life| gatherer.push_kv_life(life, end_ns));
         }
     }
 }

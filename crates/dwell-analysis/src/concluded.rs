@@ -152,6 +152,14 @@ impl ConcludedBytes {
         self.regions = merged;
     }
 
+    /// Memory that it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let held = |region: &ConcludedRegion| region.lives.held_bytes() + region.intervals_ns.held_bytes();
+        let regions: usize = self.regions.iter().map(held).sum();
+        let steps = self.step_bytes.capacity() * size_of::<[u64; KNOWN_TYPES]>();
+        regions + self.regions.capacity() * size_of::<ConcludedRegion>() + steps
+    }
+
     /// Whether what was read from elsewhere can be merged and reported on.
     pub(crate) fn is_sound(&self) -> bool {
         let is_known = |region: &ConcludedRegion| region.type_index() < KNOWN_TYPES;

@@ -68,6 +68,22 @@ impl ConcludedPart {
         (self.facts.trace_rows, self.facts.backward_rows)
     }
 
+    /// Regions that it has.
+    pub fn regions(&self) -> u64 {
+        match &self.gathered {
+            ConcludedGathering::Dwell(concluded) => concluded.regions.len() as u64,
+            ConcludedGathering::MrmTrace(concluded) => concluded.regions.len() as u64,
+        }
+    }
+
+    /// Memory that it holds, about.
+    pub fn held_bytes(&self) -> usize {
+        match &self.gathered {
+            ConcludedGathering::Dwell(concluded) => concluded.held_bytes(),
+            ConcludedGathering::MrmTrace(concluded) => concluded.held_bytes(),
+        }
+    }
+
     /// Adds other parts of the same trace.
     pub fn merge(&mut self, other: ConcludedPart) -> Result<(), AnalysisError> {
         if self.facts.options != other.facts.options {

@@ -2,24 +2,36 @@
 //!
 //! Building a run, reporting on one and Python all need this, and none of them needs the others: so it is apart. It reads
 //! Parquet, and knows neither raw streams nor sockets.
+//!
+//! A trace is analysed in one pass ([`analyse_run`]), in passes that keep within a limit of memory
+//! ([`analyse_run_within`]), or in parts on several machines ([`conclude_part`], [`merge_parts`]); the report is the same.
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod explanation;
 mod kv_map;
+mod memory_limit;
+mod part_file;
+mod parts;
+mod pass;
 mod read_ahead;
 mod region_names;
+mod row_spill;
 mod window;
 
 use dwell_analysis::overview::{Overview, OverviewBuilder};
-use dwell_analysis::{Analyser, AnalysisError, KV_LIFECYCLE_COLUMNS, MetricsReport, Options, RowOrder};
-use dwell_events::schema::Table;
-use dwell_store::{RunDir, RunState, ensure_listed_tables, open_table_groups, open_table_subset};
+use dwell_analysis::{Analyser, AnalysisError, MetricsReport, Options, RowOrder};
+use dwell_store::{RunDir, RunState, ensure_listed_tables};
 
 pub use error::MetricsError;
+pub use explanation::{Explanation, PartExplanation, explain};
+pub use memory_limit::{LEAST_MEMORY_BYTES, analyse_run_within};
+pub use part_file::{is_part_file, read_part, write_part};
+pub use parts::{conclude_part, merge_parts};
 pub use window::{WindowDrawing, draw_window};
 
-/// Rows that are sorted in memory at most, at about 60 bytes each.
+/// Rows that are sorted at most, at about 60 bytes each.
 const SORTED_ROWS_MAX: u64 = 50_000_000;
 
 /// Of a trace that is too long to be sorted, one row in so many may be earlier than the one before. Threads that compute at once
@@ -47,17 +59,28 @@ pub fn draw_run(run: &RunDir, options: Options) -> Result<(MetricsReport, Overvi
 
 type Analysed = (MetricsReport, Option<Overview>);
 
+/// What knows how many rows it was made of, and how many of them were earlier than one before.
+trait RowsSeen {
+    fn rows_seen(&self) -> (u64, u64);
+}
+
+impl RowsSeen for Analysed {
+    fn rows_seen(&self) -> (u64, u64) {
+        (self.0.trace_rows, self.0.backward_rows)
+    }
+}
+
 /// Analyses the rows as they come, and once more by time if they are in another order.
-fn in_order(
+fn in_order<T: RowsSeen>(
     run: &RunDir,
     options: Options,
-    analyse: impl Fn(Options) -> Result<Analysed, MetricsError>,
-) -> Result<Analysed, MetricsError> {
+    mut analyse: impl FnMut(Options) -> Result<T, MetricsError>,
+) -> Result<T, MetricsError> {
     if run.marker()?.is_some_and(|marker| marker.state == RunState::Recording) {
         return Err(MetricsError::NotFinished { run: run.path().to_owned() });
     }
     let analysed = analyse(options)?;
-    let (rows, backward_rows) = (analysed.0.trace_rows, analysed.0.backward_rows);
+    let (rows, backward_rows) = analysed.rows_seen();
     if backward_rows == 0 || options.row_order == RowOrder::Any {
         return Ok(analysed);
     }
@@ -71,24 +94,8 @@ fn in_order(
 }
 
 /// Gives the tables of a run to an analyser.
-fn analyse_rows(run: &RunDir, mut analyser: Analyser) -> Result<Analysed, MetricsError> {
-    let mut blocks = None;
-    // mrm-trace leaves the table out when it would be empty.
-    if run.table(Table::KvBlockLifecycle).exists() {
-        let mut batches = open_table_subset(run.path(), Table::KvBlockLifecycle, &KV_LIFECYCLE_COLUMNS)?;
-        let first = batches.next().transpose()?;
-        first.iter().try_for_each(|first| analyser.expect_kv_lifecycle(first)).map_err(failed(run))?;
-        blocks = Some(first.into_iter().map(Ok).chain(batches));
-    }
-    // After the first rows some columns may be of no use any more.
-    for groups in [0..1, 1..usize::MAX] {
-        let rows = open_table_groups(run.path(), Table::Trace, &analyser.trace_columns(), groups)?;
-        read_ahead::for_each_batch(rows, |batch| analyser.push_trace(batch).map_err(failed(run)))?;
-    }
-    for batch in blocks.into_iter().flatten() {
-        analyser.push_kv_lifecycle(&batch?).map_err(failed(run))?;
-    }
-    let (mut report, overview) = analyser.finish_drawn();
+fn analyse_rows(run: &RunDir, analyser: Analyser) -> Result<Analysed, MetricsError> {
+    let (mut report, overview) = pass::push_tables(run, analyser)?.finish_drawn();
     report.name_regions(region_names::read(run)?);
     Ok((report, overview))
 }

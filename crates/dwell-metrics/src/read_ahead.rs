@@ -1,5 +1,6 @@
 //! Reading a long table on a thread of its own, ahead of the analysis.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -16,25 +17,44 @@ const LEAST_ROWS: u64 = 2_000_000;
 
 type Batch = Result<RecordBatch, StoreError>;
 
-/// Gives all batches of a table, in order, until one cannot be read or is refused.
+/// Gives all batches of a table, in order, until one cannot be read or is refused, or no more are wanted.
 pub(crate) fn for_each_batch(
     table: TableReader,
-    mut take: impl FnMut(&RecordBatch) -> Result<(), MetricsError>,
-) -> Result<(), MetricsError> {
+    mut take: impl FnMut(&RecordBatch) -> Result<ControlFlow<()>, MetricsError>,
+) -> Result<ControlFlow<()>, MetricsError> {
     let is_long = table.total_rows() >= LEAST_ROWS;
     let mut take = |batch: Batch| take(&batch?);
-    if is_long { read_ahead(table, &mut take) } else { { table }.try_for_each(&mut take) }
+    if is_long { read_ahead(table, &mut take) } else { taken({ table }, &mut take) }
+}
+
+/// Why no more batches are taken.
+type End = Option<MetricsError>;
+
+fn taken(
+    mut batches: impl Iterator<Item = Batch>,
+    take: &mut impl FnMut(Batch) -> Result<ControlFlow<()>, MetricsError>,
+) -> Result<ControlFlow<()>, MetricsError> {
+    let flow: ControlFlow<End> = batches.try_for_each(|batch| match take(batch) {
+        Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+        Ok(ControlFlow::Break(())) => ControlFlow::Break(None),
+        Err(error) => ControlFlow::Break(Some(error)),
+    });
+    match flow {
+        ControlFlow::Break(Some(error)) => Err(error),
+        ControlFlow::Break(None) => Ok(ControlFlow::Break(())),
+        ControlFlow::Continue(()) => Ok(ControlFlow::Continue(())),
+    }
 }
 
 fn read_ahead(
     mut table: TableReader,
-    take: &mut impl FnMut(Batch) -> Result<(), MetricsError>,
-) -> Result<(), MetricsError> {
+    take: &mut impl FnMut(Batch) -> Result<ControlFlow<()>, MetricsError>,
+) -> Result<ControlFlow<()>, MetricsError> {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(BATCHES_AHEAD);
         // Ends with the table, or when nobody receives any more.
         scope.spawn(move || table.try_for_each(|batch| sender.send(batch).ok()));
-        receiver.into_iter().try_for_each(take)
+        taken(receiver.into_iter(), take)
     })
 }
 
@@ -68,7 +88,7 @@ mod tests {
         let mut ahead: Vec<RecordBatch> = Vec::new();
         read_ahead(table(), &mut |batch| {
             ahead.push(batch?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .unwrap();
         assert!(ahead.len() > BATCHES_AHEAD + 1, "{} batches", ahead.len());
@@ -83,9 +103,30 @@ mod tests {
         let mut taken = 0;
         let outcome = read_ahead(table(), &mut |_| {
             taken += 1;
-            if taken == 2 { Err(MetricsError::NotFinished { run: dir.path().to_owned() }) } else { Ok(()) }
+            if taken == 2 {
+                Err(MetricsError::NotFinished { run: dir.path().to_owned() })
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
         });
         assert!(matches!(outcome, Err(MetricsError::NotFinished { .. })));
         assert_eq!(taken, 2);
+    }
+
+    #[test]
+    fn no_batch_comes_after_the_last_that_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = written_table(dir.path());
+        for is_ahead in [false, true] {
+            let mut taken_batches = 0;
+            let mut take = |batch: Batch| {
+                batch?;
+                taken_batches += 1;
+                Ok(if taken_batches == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            };
+            let outcome = if is_ahead { read_ahead(table(), &mut take) } else { taken(table(), &mut take) };
+            assert!(matches!(outcome, Ok(ControlFlow::Break(()))));
+            assert_eq!(taken_batches, 3);
+        }
     }
 }

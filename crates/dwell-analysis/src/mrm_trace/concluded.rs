@@ -74,6 +74,13 @@ impl ConcludedAddresses {
         Ok(())
     }
 
+    /// Memory that it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let regions = self.regions.capacity() * size_of::<RegionRows>();
+        let addresses = self.addresses.capacity() * size_of::<(u64, AddressCounts)>();
+        regions + addresses + self.intervals_ns.iter().map(ExactCounts::held_bytes).sum::<usize>()
+    }
+
     /// Whether what was read from elsewhere can be merged and reported on.
     pub(crate) fn is_sound(&self) -> bool {
         let is_named = |index: TypeIndex| usize::from(index) < self.type_names.len();

@@ -62,6 +62,11 @@ impl MrmTraceGatherer {
         }
     }
 
+    /// Regions that it knows.
+    pub(crate) fn regions(&self) -> usize {
+        self.region_ids.len()
+    }
+
     /// Memory that it holds, about.
     pub(crate) fn held_bytes(&self) -> usize {
         let ids = (2 * self.region_ids.capacity() + self.counted_ids.capacity()) * size_of::<u64>();

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dwell_analysis::Metric;
+use dwell_analysis::{Metric, Part};
 use dwell_report::ExclusionReason;
 
+use super::values::byte_count;
 use super::{MetricsArgs, one_of};
 
 #[derive(Args)]
@@ -33,6 +34,51 @@ pub(crate) struct AnalyseArgs {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) scale: ScaleArgs,
+}
+
+/// How a trace is analysed that is too large for one pass or one machine.
+#[derive(Args)]
+#[command(next_help_heading = "Large traces")]
+pub(crate) struct ScaleArgs {
+    /// Keep the memory of the process within this size, with the same results: the trace is read several times if need be.
+    /// At least 128MiB.
+    #[arg(long, value_name = "SIZE", value_parser = byte_count, conflicts_with_all = ["part", "merge_parts"])]
+    pub(crate) memory_limit: Option<u64>,
+    /// Analyse one part of the trace, number K of N from 1, and write what it adds to the report.
+    #[arg(long, value_name = "K/N", value_parser = parse_part, requires = "part_output", conflicts_with_all = ["json", "metrics"])]
+    pub(crate) part: Option<Part>,
+    /// File for what the part adds to the report.
+    #[arg(long, value_name = "FILE", requires = "part")]
+    pub(crate) part_output: Option<PathBuf>,
+    /// Print the report from the files of all parts instead of reading the trace.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "part")]
+    pub(crate) merge_parts: Vec<PathBuf>,
+    /// Print what would be read and held, without analysing the trace.
+    #[arg(long, conflicts_with_all = ["part", "merge_parts", "metrics"])]
+    pub(crate) explain: bool,
+    /// Parts to explain. Default: as many as --memory-limit needs.
+    #[arg(long, value_name = "N", requires = "explain", value_parser = clap::value_parser!(u32).range(1..=i64::from(Part::MOST)))]
+    pub(crate) parts: Option<u32>,
+}
+
+impl ScaleArgs {
+    /// The first option that was given and that is for one run alone.
+    pub(crate) fn option_of_a_run(&self) -> Option<&'static str> {
+        let given = [
+            ("--part", self.part.is_some()),
+            ("--merge-parts", !self.merge_parts.is_empty()),
+            ("--explain", self.explain),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+}
+
+fn parse_part(text: &str) -> Result<Part, String> {
+    let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    let part = numbers.and_then(|(number, of)| Part::new(number, of));
+    part.ok_or_else(|| format!("a part is K/N with K from 1 to N, and N is at most {}", Part::MOST))
 }
 
 /// A run that was not finished has no figures to take in.
@@ -60,4 +106,17 @@ pub(crate) struct RecoverArgs {
     /// Print the summary as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_numbered_from_one_to_their_number() {
+        assert_eq!(parse_part("2/3"), Ok(Part::new(2, 3).unwrap()));
+        for text in ["", "2", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "1/65537", "a/b"] {
+            assert!(parse_part(text).is_err(), "{text}");
+        }
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use dwell_metrics::analyse_run;
+use dwell_analysis::MetricsReport;
+use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
 use dwell_store::{FilesRead, RunDir, TreeKind};
 
-use super::analyse_tree;
+use super::{analyse_part, analyse_tree};
 use crate::args::AnalyseArgs;
 use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted};
@@ -25,7 +26,13 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
     warn_of_changed_files(&run, FilesRead::Tables);
-    let mut report = step("computing the metrics", || analyse_run(&run, args.figures.options())).map_err(hinted)?;
+    if args.scale.explain {
+        return analyse_part::explain(&run, args);
+    }
+    if let (Some(part), Some(file)) = (args.scale.part, &args.scale.part_output) {
+        return analyse_part::write(&run, args, part, file);
+    }
+    let mut report = step("computing the metrics", || computed(&run, args)).map_err(hinted)?;
     // A folder that another program made has no metadata, or others.
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
     report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
@@ -43,6 +50,16 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
         print_result(&run_table(&facts, &args.metrics))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The report, in the way that the options ask for; it is the same in all of them.
+fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsError> {
+    let options = args.figures.options();
+    match args.scale.memory_limit {
+        _ if !args.scale.merge_parts.is_empty() => merge_parts(run, options, &args.scale.merge_parts),
+        Some(limit_bytes) => analyse_run_within(run, options, limit_bytes),
+        None => analyse_run(run, options),
+    }
 }
 
 /// One run has nothing to be aggregated with.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use dwell_analysis::{Metric, metric_columns};
 use dwell_experiment::list_experiments;
-use dwell_metrics::analyse_run;
+use dwell_metrics::{analyse_run, analyse_run_within};
 use dwell_report::text::aggregate_text;
 use dwell_report::{
     Aggregate, AggregateOptions, ExclusionReason, RunResults, aggregate, experiment_figures, missing_runs,
@@ -22,6 +22,10 @@ use crate::run_request::command_line;
 use crate::shell::shell_word;
 
 pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
+    if let Some(option) = args.scale.option_of_a_run() {
+        let message = format!("analysing several runs found {option}, which is for one: {:?}", args.path);
+        return Err(Failure::new(message).hint("name one run").into());
+    }
     let found = step("reading runs", || read_runs(&args.path))?;
     let mut facts = found.facts;
     if args.figures.is_given() {
@@ -96,7 +100,12 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
         return Ok(());
     }
     say(format_args!("computing the metrics of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
-    let mut report = analyse_run(&RunDir::open(&run.path).map_err(hinted)?, options).map_err(hinted)?;
+    let opened = RunDir::open(&run.path).map_err(hinted)?;
+    let report = match args.scale.memory_limit {
+        Some(limit_bytes) => analyse_run_within(&opened, options, limit_bytes),
+        None => analyse_run(&opened, options),
+    };
+    let mut report = report.map_err(hinted)?;
     report.heed(run.metadata.quality.as_ref(), run.metadata.validity.as_ref());
     run.set_metrics(report.figures_of(&Metric::ALL));
     Ok(())

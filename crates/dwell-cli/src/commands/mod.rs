@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod analyse;
+mod analyse_part;
 mod analyse_tree;
 pub(crate) mod capture;
 pub(crate) mod compare;

@@ -8,6 +8,7 @@ mod common;
 #[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
 mod publisher;
 
+mod analyse_parts;
 mod compare;
 mod doctor;
 mod export;
