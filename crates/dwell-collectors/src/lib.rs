@@ -90,9 +90,10 @@ pub fn build_tables(run: &RunDir, record: &RunRecord, facts: Option<&RecordingEn
     Ok(collected)
 }
 
-/// Every table that a run can have: those that all share, then those of collectors.
+/// Every table that a run can have: those that all share, those of imported allocations, then those of collectors.
 pub fn tables() -> Vec<Table> {
-    Table::ALL.into_iter().chain(ALL.iter().flat_map(|collector| collector.own_tables().iter().copied())).collect()
+    let own = ALL.iter().flat_map(|collector| collector.own_tables().iter().copied());
+    Table::ALL.into_iter().chain(Table::OF_ALLOCATIONS).chain(own).collect()
 }
 
 /// The settings of a collector as its own type.

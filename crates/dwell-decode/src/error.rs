@@ -6,7 +6,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("{reason} (at byte {offset} of the recording)")]
 pub struct DecodeError {
-    /// Offset into the recording, in bytes; of compressed recordings, where the compressed data begins.
+    /// Offset into the recording, in bytes. In a perf.data file, where the compressed record begins; in a compressed capture
+    /// of memray, counted in what was decompressed.
     pub offset: u64,
     /// What was wrong there.
     pub reason: DecodeReason,

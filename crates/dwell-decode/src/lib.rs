@@ -9,6 +9,7 @@
 pub mod data_source;
 pub mod error;
 pub mod lackey;
+pub mod memray;
 pub mod perf_data;
 pub mod perf_script;
 pub mod symbols;

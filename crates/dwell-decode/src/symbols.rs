@@ -98,7 +98,11 @@ impl SymbolTable {
     pub fn find(&self, file_offset: u64) -> Option<&str> {
         let contains = |(start, end, _): &&(u64, u64, u64)| (*start..*end).contains(&file_offset);
         let (start, _, address) = self.segments.iter().find(contains)?;
-        let address = address.wrapping_add(file_offset - start);
+        self.find_address(address.wrapping_add(file_offset - start))
+    }
+
+    /// The same at an address as the file has it, before it is mapped.
+    pub fn find_address(&self, address: u64) -> Option<&str> {
         let index = self.functions.partition_point(|function| function.start <= address);
         let function = self.functions.get(index.checked_sub(1)?)?;
         (address < function.end).then(|| function.name(&self.names))

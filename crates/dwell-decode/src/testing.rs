@@ -1,4 +1,6 @@
-//! perf.data files with known samples, for tests: the real perf reads them too.
+//! Recordings with known content, for tests. The real perf reads the perf.data files, too.
+
+pub mod memray;
 
 /// Bits of a sample's fields that tests ask for, as in `linux/perf_event.h`.
 pub mod fields {

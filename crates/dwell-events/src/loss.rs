@@ -72,11 +72,13 @@ pub enum LossKind {
     SkippedSamples,
     /// Samples whose latency is known in cycles, while nobody said how long a cycle is.
     LatenciesInCycles,
+    /// Allocations beyond the number that is followed at a time.
+    UnfollowedAllocations,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 24] = [
+    pub const ALL: [LossKind; 25] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -101,6 +103,7 @@ impl LossKind {
         LossKind::LostSamples,
         LossKind::SkippedSamples,
         LossKind::LatenciesInCycles,
+        LossKind::UnfollowedAllocations,
     ];
 
     /// The name used in the loss table.
@@ -130,6 +133,7 @@ impl LossKind {
             LossKind::LostSamples => "lost_samples",
             LossKind::SkippedSamples => "skipped_samples",
             LossKind::LatenciesInCycles => "latencies_in_cycles",
+            LossKind::UnfollowedAllocations => "unfollowed_allocations",
         }
     }
 
@@ -146,7 +150,8 @@ impl LossKind {
             | LossKind::UnknownKvEvents
             | LossKind::UnseenKvHistory
             | LossKind::SkippedSamples
-            | LossKind::LatenciesInCycles => Severity::Info,
+            | LossKind::LatenciesInCycles
+            | LossKind::UnfollowedAllocations => Severity::Info,
             LossKind::KvStreamCopy
             | LossKind::UnrecordedGraphs
             | LossKind::RowsOutsideTensor
@@ -213,6 +218,9 @@ impl LossKind {
             LossKind::SkippedSamples => "these samples are no loads or stores of known addresses, and left no rows",
             LossKind::LatenciesInCycles => {
                 "latencies were recorded in cycles and are left out; state the clock of the cores with --cpu-mhz"
+            }
+            LossKind::UnfollowedAllocations => {
+                "more was allocated at a time than is followed; what was allocated from then on, and at the peak, is not known"
             }
         }
     }

@@ -28,7 +28,10 @@ pub use experiment_run::ExperimentRun;
 pub use fallback::Fallback;
 pub use generation::Generation;
 pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
-pub use origin::{ImportOrigin, ImportedFile, KvEventsImport, PerfImport, Relabelling, Timestamps};
+pub use origin::{
+    AllocatorTotals, ImportOrigin, ImportedFile, KvEventsImport, MemrayCaptureOrigin, MemrayImport, PerfImport,
+    Relabelling, Timestamps,
+};
 pub use page_cache::PageCache;
 pub use reading::MetadataError;
 pub use recording_end::{RecordingEnd, sampling_end};

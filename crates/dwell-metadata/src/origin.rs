@@ -79,6 +79,92 @@ pub struct ImportOrigin {
     pub found: Map<String, Value>,
 }
 
+/// What was found in captures of memray: the content of `import` beside the format and the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemrayImport {
+    /// The captures, one for each process.
+    pub captures: Vec<MemrayCaptureOrigin>,
+    /// Calls by allocator.
+    pub allocators: BTreeMap<String, AllocatorTotals>,
+    /// Programs and libraries of native stacks: `named` if their symbols were read, and `missing`. Nobody knows whether they
+    /// are the ones that ran: captures have no build ids.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub libraries: BTreeMap<String, u64>,
+}
+
+/// Calls of one allocator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllocatorTotals {
+    /// How many; in captures with sums, those at the peak.
+    pub calls: u64,
+    /// Bytes that they allocated, or freed as far as that is known.
+    pub bytes: u64,
+}
+
+/// A capture of memray: what one process allocated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemrayCaptureOrigin {
+    /// The file.
+    pub file: PathBuf,
+    /// Version of its format.
+    pub format_version: u32,
+    /// `calls`, or `sums` if memray wrote only sums by place.
+    pub form: String,
+    /// Whether it ends with its trailer.
+    pub is_whole: bool,
+    /// Process.
+    pub pid: u32,
+    /// Version of Python.
+    pub python_version: String,
+    /// Allocator of Python's objects.
+    pub python_allocator: String,
+    /// Whether calls of that allocator were recorded.
+    pub has_python_allocations: bool,
+    /// Whether native stacks were recorded.
+    pub has_native_stacks: bool,
+    /// Command line.
+    pub command_line: String,
+    /// When recording began, in milliseconds since 1970.
+    pub start_unix_ms: i64,
+    /// Main thread.
+    pub main_thread_id: u64,
+    /// Its outermost frames that are memray's own.
+    pub frames_of_memray: u64,
+    /// Bytes, decompressed.
+    pub bytes: u64,
+    /// Calls that allocate.
+    pub allocations: u64,
+    /// Bytes that they asked for.
+    pub allocated_bytes: u64,
+    /// Calls that free.
+    pub frees: u64,
+    /// Those that freed what nobody was seen to allocate.
+    pub frees_of_unknown: u64,
+    /// Most bytes that were allocated at a time.
+    pub peak_bytes: Option<u64>,
+    /// Bytes that were allocated at the end.
+    pub left_bytes: Option<u64>,
+    /// Threads that allocated or freed.
+    pub threads: u64,
+    /// Distinct stacks of Python functions.
+    pub stacks: u64,
+    /// Distinct frames of native code.
+    pub native_frames: u64,
+    /// Places with sums.
+    pub sites: u64,
+    /// Records about objects, which are passed over.
+    pub objects: u64,
+    /// Samples of the resident memory.
+    pub samples: u64,
+    /// Time from the first of them to the last.
+    pub sampled_ms: u64,
+    /// The highest of them.
+    pub peak_rss_bytes: Option<u64>,
+}
+
 /// What the timestamps of a run count, if they are not CLOCK_MONOTONIC nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_array::types::UInt64Type;
-use dwell_analysis::Options;
+use dwell_analysis::{Analyser, Options};
 use dwell_events::Severity;
 use dwell_events::schema::Table;
 use dwell_files::FileError;
@@ -24,7 +24,12 @@ impl RunSummary {
             return Err(MetricsError::NotFinished { run: run.path().to_owned() }.into());
         }
         let options = results.metadata.build.as_ref().map_or_else(Options::default, |build| build.analysis);
-        let mut metrics = analyse_run(run, options)?;
+        let is_imported = results.metadata.import.is_some() || results.metadata.kv_events.is_some();
+        // What others recorded need not be accesses. The run still says what it holds.
+        let mut metrics = match is_imported && !run.table(Table::Trace).exists() {
+            true => Analyser::new(options).finish(),
+            false => analyse_run(run, options)?,
+        };
         metrics.heed(results.metadata.quality.as_ref(), results.metadata.validity.as_ref());
         Ok(Self::new(run.path(), &results.metadata, &metrics, losses(run.path())?))
     }

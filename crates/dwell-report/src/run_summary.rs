@@ -11,7 +11,7 @@ use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerDescription;
-use dwell_metadata::{Generation, ObserverEffect, RunMetadata, Stop};
+use dwell_metadata::{Generation, MemrayImport, ObserverEffect, RunMetadata, Stop};
 use serde::Serialize;
 
 use crate::numbers::seconds;
@@ -54,6 +54,9 @@ pub struct RunSummary {
     /// What computations loaded and stored of the KV cache, if that was traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_accesses: Option<KvAccesses>,
+    /// Recorded allocations that the run was made from, instead of accesses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<MemrayImport>,
     /// What was not seen.
     pub loss: Vec<LossSummary>,
     /// What the memory did.
@@ -274,6 +277,7 @@ impl RunSummary {
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
             kv_accesses: metadata.kv_accesses,
+            allocations: allocations(metadata),
             loss,
             regions: RegionsSummary::new(metrics, metadata.generation.as_ref()),
             observer_effect: metadata.observer_effect.clone().unwrap_or_default(),
@@ -285,6 +289,12 @@ impl RunSummary {
             report: Some(run_dir.join(RunReport::FILE_NAME)).filter(|report| report.is_file()),
         }
     }
+}
+
+/// What captures of memray held; none for a run that was not made from them.
+fn allocations(metadata: &RunMetadata) -> Option<MemrayImport> {
+    let import = metadata.import.as_ref().filter(|import| import.format == "memray")?;
+    serde_json::from_value(serde_json::Value::Object(import.found.clone())).ok()
 }
 
 /// Runs of earlier versions say only how much memory the observer took while it recorded.

@@ -54,5 +54,5 @@ fn lay_out(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesB
 
 /// Columns whose values only grow from row to row.
 fn is_counter(name: &str) -> bool {
-    name == "sample_id" || name.ends_with("_ns")
+    matches!(name, "sample_id" | "ordinal") || name.ends_with("_ns")
 }

@@ -7,6 +7,8 @@
 pub mod accesses;
 mod kv_events;
 mod lackey;
+mod memray;
+mod memray_tables;
 mod mrm_trace;
 mod perf;
 mod perf_data;
@@ -39,6 +41,7 @@ pub(crate) const IMPORT_FILE: &str = "import.json";
 pub static ALL: &[&dyn Importer] = &[
     &kv_events::KvEvents,
     &lackey::Lackey,
+    &memray::Memray,
     &mrm_trace::MrmTrace,
     &perf_data::PerfDataImport,
     &perf_script::PerfScriptImport,
@@ -154,6 +157,8 @@ pub enum SummaryFigure {
     Count(u64),
     /// A time span in seconds, if known.
     Seconds(Option<f64>),
+    /// An amount of memory, if known.
+    Bytes(Option<u64>),
 }
 
 /// What came of an import.

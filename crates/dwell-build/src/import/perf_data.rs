@@ -94,7 +94,7 @@ struct Functions<L> {
 }
 
 /// The bytes of a program or library, if it is here.
-fn object_bytes(path: &str) -> Option<Vec<u8>> {
+pub(super) fn object_bytes(path: &str) -> Option<Vec<u8>> {
     let is_readable = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_OBJECT_BYTES);
     is_readable.then(|| fs::read(path).ok()).flatten()
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use dwell_build::import::{ImportError, ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
 use dwell_files::FileError;
 use dwell_report::RUN_VIEWS;
-use dwell_report::text::{count, or_dash, seconds, table, totals};
+use dwell_report::text::{bytes, count, or_dash, seconds, table, totals};
 use dwell_store::{RunState, StoreError};
 
 use super::run::OTHER_RUN_ID;
@@ -86,6 +86,7 @@ fn figure_text(figure: SummaryFigure) -> String {
     match figure {
         SummaryFigure::Count(value) => count(value),
         SummaryFigure::Seconds(value) => or_dash(value, seconds),
+        SummaryFigure::Bytes(value) => or_dash(value, bytes),
     }
 }
 

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_column_has_its_meaning_and_no_other_has() {
-        for table in Table::ALL {
+        for table in Table::ALL.into_iter().chain(Table::OF_ALLOCATIONS) {
             let described: Vec<&str> = table.meanings().iter().map(|meaning| meaning.name).collect();
             let schema = table.schema();
             let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_column_that_names_its_unit_has_it() {
-        for column in Table::ALL.into_iter().flat_map(Table::columns) {
+        for column in Table::ALL.into_iter().chain(Table::OF_ALLOCATIONS).flat_map(Table::columns) {
             let expected = [("_ns", "ns"), ("_bytes", "bytes"), ("_pct", "%")];
             if let Some((_, unit)) = expected.iter().find(|(ending, _)| column.name.ends_with(ending)) {
                 assert_eq!(column.unit, *unit, "{}", column.name);

@@ -21,3 +21,10 @@ pub fn words<Row>(rows: &[Row], value: fn(&Row) -> &str) -> ArrayRef {
     rows.iter().for_each(|row| builder.append_value(value(row)));
     Arc::new(builder.finish())
 }
+
+/// The same where some rows have none.
+pub fn optional_words<Row>(rows: &[Row], value: fn(&Row) -> Option<&str>) -> ArrayRef {
+    let mut builder = TextBuilder::new();
+    rows.iter().for_each(|row| builder.append_option(value(row)));
+    Arc::new(builder.finish())
+}

@@ -1,5 +1,9 @@
 //! The tables of a run directory, one file each.
 
+pub mod allocation_samples;
+pub mod allocation_sites;
+pub mod allocation_stacks;
+pub mod allocations;
 mod column_doc;
 mod columns;
 pub mod kv_block_lifecycle;
@@ -19,7 +23,7 @@ use serde::{Serialize, Serializer};
 
 pub use column_doc::ColumnDoc;
 use column_doc::{Meaning, meaning};
-pub use columns::{numbers, words};
+pub use columns::{numbers, optional_words, words};
 pub use table_spec::{ColumnSpec, TableSpec};
 
 /// A table of a run directory.
@@ -37,6 +41,14 @@ pub enum Table {
     Memory,
     /// What is missing.
     Loss,
+    /// Calls of allocators.
+    Allocations,
+    /// Stacks of those calls.
+    AllocationStacks,
+    /// The memory of the process between them.
+    AllocationSamples,
+    /// Sums of allocations by place.
+    AllocationSites,
     /// A table that one collector fills and declares itself.
     Own(&'static TableSpec),
 }
@@ -48,9 +60,14 @@ impl Serialize for Table {
 }
 
 impl Table {
-    /// Every table that runs share, in the order in which they are documented. Those of collectors come on top.
+    /// Every table that runs share, in the order in which they are documented. Those of imported allocations and of
+    /// collectors come on top.
     pub const ALL: [Table; 6] =
         [Table::Trace, Table::RegionMap, Table::KvBlockLifecycle, Table::Tokens, Table::Memory, Table::Loss];
+
+    /// The tables of a run that was made from recorded allocations; `loss` is there, too.
+    pub const OF_ALLOCATIONS: [Table; 4] =
+        [Table::Allocations, Table::AllocationStacks, Table::AllocationSamples, Table::AllocationSites];
 
     /// The table's name; its file is the name with `.parquet`.
     pub fn name(self) -> &'static str {
@@ -61,6 +78,10 @@ impl Table {
             Table::Tokens => "tokens",
             Table::Memory => "memory",
             Table::Loss => "loss",
+            Table::Allocations => "allocations",
+            Table::AllocationStacks => "allocation_stacks",
+            Table::AllocationSamples => "allocation_samples",
+            Table::AllocationSites => "allocation_sites",
             Table::Own(spec) => spec.name,
         }
     }
@@ -79,6 +100,10 @@ impl Table {
             Table::Tokens => tokens::schema(),
             Table::Memory => memory::schema(),
             Table::Loss => loss::schema(),
+            Table::Allocations => allocations::schema(),
+            Table::AllocationStacks => allocation_stacks::schema(),
+            Table::AllocationSamples => allocation_samples::schema(),
+            Table::AllocationSites => allocation_sites::schema(),
             Table::Own(spec) => spec.schema(),
         }
     }
@@ -91,6 +116,10 @@ impl Table {
             Table::Tokens => &tokens::MEANINGS,
             Table::Memory => &memory::MEANINGS,
             Table::Loss => &loss::MEANINGS,
+            Table::Allocations => &allocations::MEANINGS,
+            Table::AllocationStacks => &allocation_stacks::MEANINGS,
+            Table::AllocationSamples => &allocation_samples::MEANINGS,
+            Table::AllocationSites => &allocation_sites::MEANINGS,
             // Its columns say themselves what they mean.
             Table::Own(_) => &[],
         }

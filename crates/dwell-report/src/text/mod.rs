@@ -1,6 +1,7 @@
 //! Results as text for people. The command line prints these as they are.
 
 mod aggregate;
+mod allocations;
 mod capture;
 mod compare;
 mod doctor;

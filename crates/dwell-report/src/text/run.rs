@@ -6,6 +6,7 @@ use dwell_events::engine::StopReason;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
+use super::allocations::allocation_lines;
 use super::regions::region_tables;
 use super::{bytes, count, or_dash, seconds, speed_line};
 use crate::RunSummary;
@@ -31,12 +32,17 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     if let Some(memory) = &run.memory {
         memory_lines(memory).into_iter().for_each(|(name, value)| line(name, value));
     }
+    if let Some(allocations) = &run.allocations {
+        allocation_lines(allocations).into_iter().for_each(|(name, value)| line(name, value));
+    }
     line("seen", seen_line(run));
     if let Some(loads) = run.kv_accesses.filter(|loads| loads.loaded_unoccupied_bytes > 0) {
         line("KV reads", kv_reads_line(loads));
     }
     line("lost", lost_line(run));
-    line("observer", observer_line(run));
+    if run.allocations.is_none() {
+        line("observer", observer_line(run));
+    }
     line("validity", validity_line(run));
     if let Some(failure) = &run.failure {
         line("failed", failure.clone());
@@ -108,6 +114,11 @@ fn seen_line(run: &RunSummary) -> String {
             resolution.name(),
             count(run.unknown_accesses),
         ),
+        None if run.allocations.is_some() => {
+            "no accesses: memray records what is allocated; what is read and written, and for how long it is needed, is not \
+             known"
+                .to_owned()
+        }
         None => {
             let reason = run.server.as_ref().and_then(|server| server.untraced_because.as_deref());
             format!("no accesses: {}", reason.unwrap_or("the collector tensor_ops was not used"))
