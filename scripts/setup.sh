@@ -170,6 +170,8 @@ make_venv venv-peer tests/peer/requirements.txt 'mrm-trace, the program that dwe
     fail "could not install the packages of tests/peer/requirements.txt"
 make_venv venv-torch python/tests/requirements.txt 'PyTorch and transformers, about 6 GB with the GPU libraries they bring,' ||
     say "goes on without PyTorch; the tests of the Python package will be skipped"
+make_venv venv-cluster python/tests/cluster/requirements.txt 'Ray and an S3 server for tests, 470 MB,' ||
+    say "goes on without Ray; the tests of analysis on a cluster will be skipped"
 
 # What rebuilds the viewer of reports and opens them in a browser.
 "$root/scripts/fetch-viewer-tools.sh" ||

@@ -70,8 +70,12 @@ status=0
 ! grep -q '^FAILED: ' "$logs/cargo-test.txt" || status=1
 cargo test --release --workspace --doc "$@" 2>&1 | tee -a "$logs/cargo-test.txt"
 [ "${PIPESTATUS[0]}" = 0 ] || status=1
-DWELL_CARGO_BUILD=${build[*]} scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
+export DWELL_CARGO_BUILD=${build[*]}
+scripts/test-python.sh 2>&1 | tee "$logs/pytest.txt"
 python_status=${PIPESTATUS[0]}
+scripts/test-cluster.sh 2>&1 | tee -a "$logs/pytest.txt"
+cluster_status=${PIPESTATUS[0]}
+[ "$python_status" != 0 ] || python_status=$cluster_status
 
 skips=$(grep '^SKIPPED:' "$DWELL_SKIP_LOG" | sort -u)
 [ -z "$skips" ] || printf '\n%s\n' "$skips"
@@ -91,9 +95,9 @@ awk -v skips="$(grep -c '^SKIPPED:' <<<"$skips")" -v status="$status" -v python_
     /^[0-9]+ (passed|failed|skipped|errors?|deselected)(,.*)? in [0-9.]+s/ {
         gsub(/,/, "")
         for (i = 2; i <= NF; i++) {
-            if ($i == "passed") python_passed = $(i - 1)
+            if ($i == "passed") python_passed += $(i - 1)
             if ($i == "failed" || $i ~ /^errors?$/) python_failed += $(i - 1)
-            if ($i == "skipped") python_skipped = $(i - 1)
+            if ($i == "skipped") python_skipped += $(i - 1)
         }
     }
     END {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sysconfig
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dwell.errors import DwellError, NotFoundError
+from dwell.command import error_of, find_command
+from dwell.errors import DwellError
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,17 +41,9 @@ def sql_connection(paths: Paths) -> duckdb.DuckDBPyConnection:
 def _statements(paths: Paths) -> str:
     listed: Iterable[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     words = [os.fspath(path) for path in listed]
-    command = [_program(), "sql", "--views", "--", *words]
+    command = [find_command(), "sql", "--views", "--", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # 1 means that some runs could not be read; the others can be asked.
     if done.returncode not in (0, 1):
-        message, *hints = done.stderr.strip().splitlines() or ["dwell sql failed"]
-        raise DwellError(message.removeprefix("error: "), [hint.removeprefix("hint: ") for hint in hints])
+        raise error_of(done.stderr, "dwell sql failed")
     return done.stdout
-
-
-def _program() -> str:
-    found = shutil.which("dwell", path=sysconfig.get_path("scripts")) or shutil.which("dwell")
-    if found is None:
-        raise NotFoundError("looking for the command dwell found none on the PATH", ["pip install dwell"])
-    return found

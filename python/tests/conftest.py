@@ -16,6 +16,9 @@ import torch
 
 torch.set_num_threads(2)
 
+# These run in an environment of their own: scripts/test-cluster.sh.
+collect_ignore = ["cluster"]
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
