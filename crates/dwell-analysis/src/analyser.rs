@@ -13,12 +13,13 @@ use crate::overview::{Overview, OverviewBuilder, survival_curves};
 use crate::part::Part;
 use crate::reader::{Access, AddressAccess, BASIS_COLUMNS, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
+use crate::requested::{Requested, RequestedMetrics};
 use crate::sorted_rows::{SortableRow, sortable_row};
 use crate::table::{MetricsReport, ObservationWindow};
 use crate::{AnalysisError, Basis, Definitions};
 
 /// What to compute, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
     /// Whose definitions to follow.
@@ -27,6 +28,31 @@ pub struct Options {
     pub thresholds: SuitabilityThresholds,
     /// How the rows of the trace are ordered.
     pub row_order: RowOrder,
+    /// What is computed beside the standard metrics, by dwell's definitions.
+    #[serde(skip_serializing_if = "RequestedMetrics::is_empty")]
+    pub requested: RequestedMetrics,
+    /// Length of the windows of time that bandwidth is given for.
+    #[serde(skip_serializing_if = "is_default_window")]
+    pub window_ns: u64,
+}
+
+/// Ten milliseconds: below the time of a token, above that of most operations.
+const DEFAULT_WINDOW_NS: u64 = 10_000_000;
+
+fn is_default_window(window_ns: &u64) -> bool {
+    *window_ns == DEFAULT_WINDOW_NS
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            definitions: Definitions::default(),
+            thresholds: SuitabilityThresholds::default(),
+            row_order: RowOrder::default(),
+            requested: RequestedMetrics::default(),
+            window_ns: DEFAULT_WINDOW_NS,
+        }
+    }
 }
 
 /// What gathers the rows.
@@ -88,7 +114,12 @@ impl Analyser {
     /// [`Analyser::conclude`] gives what the part adds to the report.
     pub fn of_part(options: Options, part: Part) -> Self {
         let gathering = match options.definitions {
-            Definitions::Dwell => Gathering::Dwell(Box::new(Gatherer::new(options.thresholds.step_ns(), part))),
+            Definitions::Dwell => {
+                // Metrics on request need all rows and all bytes in one place.
+                let requested = part.is_whole().then(|| Requested::new(&options)).flatten();
+                let gatherer = Gatherer::new(options.thresholds.step_ns(), part).requesting(requested);
+                Gathering::Dwell(Box::new(gatherer))
+            }
             Definitions::MrmTrace => Gathering::MrmTrace(Box::new(MrmTraceGatherer::new(part))),
         };
         Self {

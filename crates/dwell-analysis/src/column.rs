@@ -27,6 +27,10 @@ dwell_events::choices! {
         Mebibytes = "MiB",
         /// Pages of 4 KiB.
         Pages = "4 KiB pages",
+        /// Bytes per second.
+        BytesPerSecond = "bytes/s",
+        /// A count per second.
+        PerSecond = "1/s",
     }
 }
 
@@ -34,6 +38,11 @@ impl Unit {
     /// The unit as the data dictionary writes it: a ratio has none.
     pub fn symbol(self) -> &'static str {
         if self == Unit::Ratio { "" } else { self.name() }
+    }
+
+    /// Whether values depend on a clock.
+    pub(crate) fn is_of_time(self) -> bool {
+        matches!(self, Unit::Seconds | Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond)
     }
 }
 
@@ -62,6 +71,8 @@ dwell_events::choices! {
         WithinParts = "within parts",
         /// The bounds are those of the sampler that was slowest in any part, so they may be wider than the whole's.
         WidestBounds = "widest bounds",
+        /// Those of whole traces are added up. Parts of a trace cannot be merged: all rows are needed in their order.
+        WholeTraces = "whole traces",
     }
 }
 

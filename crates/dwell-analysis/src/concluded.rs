@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 use crate::kv_lives::{KvTensor, TensorKey};
 use crate::metrics::TypeTallies;
+use crate::metrics::hot_cold::RegionUses;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::LifeTally;
 use crate::metrics::write_once::StoredBytes;
 use crate::region_type::KNOWN_TYPES;
+use crate::requested::RequestedOfType;
 use crate::sampling::SamplerTally;
 use crate::{AnalysisError, Basis};
 
@@ -110,7 +112,20 @@ pub(crate) struct ConcludedBytes {
     pub(crate) step_bytes: Vec<[u64; KNOWN_TYPES]>,
     /// Steps of the process that made the most of them; the same in all parts.
     pub(crate) steps: u64,
+    /// How long those take at the pace that suitability is rated at; likewise.
+    pub(crate) paced_ns: f64,
     pub(crate) kv: Option<ConcludedKv>,
+    /// What metrics on request need, which are computed of a whole trace alone.
+    #[serde(skip)]
+    pub(crate) requested: Option<Box<ConcludedRequested>>,
+}
+
+/// What metrics on request need.
+#[derive(Clone, Debug)]
+pub(crate) struct ConcludedRequested {
+    /// By region type.
+    pub(crate) types: [RequestedOfType; KNOWN_TYPES],
+    pub(crate) region_uses: Vec<RegionUses>,
 }
 
 impl ConcludedBytes {

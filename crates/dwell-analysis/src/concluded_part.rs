@@ -1,12 +1,14 @@
 //! What one or several parts of a trace add to its report.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use serde::{Deserialize, Serialize};
 
 use crate::concluded::ConcludedBytes;
 use crate::distribution::Distribution;
 use crate::frames::MrmTraceFrames;
+use crate::metrics::{bandwidth, hot_cold, reuse_distance};
 use crate::mrm_trace::ConcludedAddresses;
 use crate::part::{self, Part};
 use crate::summary::summarise;
@@ -17,12 +19,30 @@ use crate::{AnalysisError, Basis, Definitions, Options, mrm_rows};
 /// What every part of a trace sees alike, because it is given all rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TraceFacts {
+    #[serde(with = "standard_options")]
     pub(crate) options: Options,
     pub(crate) window: Option<ObservationWindow>,
     pub(crate) trace_rows: u64,
     pub(crate) backward_rows: u64,
     pub(crate) kv_lives: u64,
     pub(crate) basis: Basis,
+}
+
+/// The options of parts: they have standard metrics alone, so the others are as by default.
+mod standard_options {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::{Definitions, Options, RowOrder, SuitabilityThresholds};
+
+    pub(super) fn serialize<S: Serializer>(options: &Options, serializer: S) -> Result<S::Ok, S::Error> {
+        (options.definitions, options.thresholds, options.row_order).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Options, D::Error> {
+        type Standard = (Definitions, SuitabilityThresholds, RowOrder);
+        let (definitions, thresholds, row_order) = Standard::deserialize(deserializer)?;
+        Ok(Options { definitions, thresholds, row_order, ..Options::default() })
+    }
 }
 
 /// By whose definitions it was concluded.
@@ -125,15 +145,25 @@ impl ConcludedPart {
             region_types: Vec::new(),
             regions: Vec::new(),
             mrm_trace: None,
+            requested: facts.options.requested,
+            reuse: Vec::new(),
+            bandwidth: Vec::new(),
+            hot_cold: Vec::new(),
+            region_uses: Vec::new(),
             region_names: BTreeMap::new(),
             totals: Totals::default(),
             withholds_times: false,
         };
         match self.gathered {
-            ConcludedGathering::Dwell(concluded) => {
+            ConcludedGathering::Dwell(mut concluded) => {
                 let gaps_ns = self.gaps_ns.unwrap_or_default();
+                let requested = concluded.requested.as_mut();
+                report.region_uses = requested.map(|requested| take(&mut requested.region_uses)).unwrap_or_default();
                 (report.totals, report.regions) = summarise(*concluded, window, &gaps_ns);
                 report.region_types = report.totals.region_types(&facts.options.thresholds);
+                report.reuse = reuse_distance::rows(&report.totals);
+                report.bandwidth = bandwidth::rows(&report.totals);
+                report.hot_cold = hot_cold::rows_by_layer(&report.region_uses, &report.region_names);
             }
             ConcludedGathering::MrmTrace(concluded) => {
                 let frames = MrmTraceFrames::new(*concluded, &facts.options.thresholds);

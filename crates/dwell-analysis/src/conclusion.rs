@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::concluded::{ConcludedBytes, ConcludedKv, ConcludedRegion, OrderedTallies, RegionKey, TypeFootprint};
+use dwell_events::RegionType;
+
+use crate::concluded::{
+    ConcludedBytes, ConcludedKv, ConcludedRegion, ConcludedRequested, OrderedTallies, RegionKey, TypeFootprint,
+};
 use crate::gatherer::{Gatherer, KV_CACHE, Region};
 use crate::kv_lives::{KvTensor, TensorKey};
+use crate::metrics::hot_cold::RegionUses;
 use crate::metrics::write_once::StoredBytes;
 use crate::ranges::{ByteRange, Coverage, byte_count, bytes_outside, page_count, union};
 use crate::region_type::KNOWN_TYPES;
+use crate::requested::{ByteUses, Requested};
 
 impl Gatherer {
     /// What the part adds to the report, at the end of the trace.
@@ -19,6 +25,7 @@ impl Gatherer {
             let is_replaced = takes_kv_lives && type_index == KV_CACHE;
             type_footprint(&self.regions, type_index, &stored_anywhere, is_replaced)
         });
+        let requested = self.requested.take().map(|requested| Box::new(self.conclude_requested(&requested)));
         let kv = self.kv_lives.take().map(|lives| conclude_kv(lives.conclude(), &self.regions));
         let mut regions: Vec<ConcludedRegion> =
             self.regions.into_iter().map(|region| conclude_region(region, &stored_anywhere, takes_kv_lives)).collect();
@@ -29,7 +36,28 @@ impl Gatherer {
             ordered: self.part.is_first().then_some(OrderedTallies { tallies: self.tallies, samples: self.samples }),
             step_bytes: self.steps.into_bytes(),
             steps: self.clock.steps(),
+            paced_ns: self.clock.at_pace_ns(self.step_ns),
             kv,
+            requested,
+        }
+    }
+
+    fn conclude_requested(&self, requested: &Requested) -> ConcludedRequested {
+        let of_type = |type_index: usize| {
+            let regions = self.regions.iter().enumerate();
+            let positions = regions.filter(|(_, region)| region.type_index == type_index).map(|(position, _)| position);
+            requested.of_type(type_index, positions)
+        };
+        // Of samples nobody can tell what was done to single bytes.
+        let uses = requested.uses.iter().flatten().filter(|_| !self.samples.is_sampled());
+        let of_region = |(uses, region): (&ByteUses, &Region)| RegionUses {
+            region_id: region.region_id,
+            region_type: RegionType::ALL[region.type_index].name().into(),
+            uses: uses.clone(),
+        };
+        ConcludedRequested {
+            types: std::array::from_fn(of_type),
+            region_uses: uses.zip(&self.regions).map(of_region).collect(),
         }
     }
 }

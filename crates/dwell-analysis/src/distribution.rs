@@ -224,7 +224,11 @@ impl Distribution {
 
     /// The smallest value at or below which this share of the weight lies; none without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
-        let wanted = share * self.weight() as f64;
+        self.value_reaching(share * self.weight() as f64)
+    }
+
+    /// The smallest value at or below which this weight lies; the largest if there is less, none without values.
+    pub(crate) fn value_reaching(&self, wanted: f64) -> Option<f64> {
         let mut reached = 0.0;
         let mut last = None;
         for bucket in self.buckets() {

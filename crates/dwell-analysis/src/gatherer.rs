@@ -16,6 +16,7 @@ use crate::reader::{Access, BlockLife, Manner};
 use crate::recency::Recency;
 use crate::region_index::{RegionIndex, Slot};
 use crate::region_type::{KNOWN_TYPES, known_index};
+use crate::requested::{ReadAges, Requested};
 use crate::sampling::SamplerTally;
 use crate::step_clock::StepClock;
 use crate::step_windows::{KnownStep, StepRanges, StepWindows};
@@ -74,7 +75,7 @@ pub(crate) struct Gatherer {
     /// What is followed.
     pub(crate) part: Part,
     /// How long a step takes at the pace that suitability is rated at.
-    step_ns: f64,
+    pub(crate) step_ns: f64,
     index: RegionIndex,
     pub(crate) regions: Vec<Region>,
     /// Lives as long as all rows are samples, which come to single values at random; none from the first other row on.
@@ -94,6 +95,8 @@ pub(crate) struct Gatherer {
     kv_recency: Recency,
     pub(crate) clock: StepClock,
     pub(crate) samples: SamplerTally,
+    /// None if only standard metrics are asked for, and in a part of a trace.
+    pub(crate) requested: Option<Box<Requested>>,
 }
 
 impl Gatherer {
@@ -114,6 +117,7 @@ impl Gatherer {
             kv_recency: Recency::default(),
             clock: StepClock::default(),
             samples: SamplerTally::default(),
+            requested: None,
         }
     }
 
@@ -129,6 +133,11 @@ impl Gatherer {
     fn regions_bytes(&self) -> usize {
         let held: usize = self.regions.iter().map(Region::held_bytes).sum();
         self.regions.capacity() * size_of::<Region>() + held + self.index.held_bytes()
+    }
+
+    /// Gathers what metrics on request need as well.
+    pub(crate) fn requesting(self, requested: Option<Box<Requested>>) -> Self {
+        Self { requested, ..self }
     }
 
     /// Bytes that each step touched, after [`Gatherer::work_off`], in the order of the steps, by place in [`RegionType::ALL`](dwell_events::RegionType::ALL).
@@ -162,6 +171,11 @@ impl Gatherer {
             is_open: life.evict_ns.is_none(),
             is_inferred: life.is_inherited,
         };
+        if let Some(needed) = finished.needed
+            && let Some(ages) = self.requested.as_mut().and_then(|requested| requested.ages.as_mut())
+        {
+            ages.of(KV_CACHE).add_spread(needed, life.reads, life.bytes);
+        }
         self.kv_lives.get_or_insert_default().push(life, &finished, self.step_ns);
     }
 
@@ -205,6 +219,9 @@ impl Gatherer {
         }
         if self.part.is_first() {
             self.tallies[type_index].follow(access);
+        }
+        if let (Some(requested), Some(position)) = (&mut self.requested, counted) {
+            requested.follow(access, position, type_index);
         }
         let step = self.steps.enter(access.address, access.step);
         self.clock.follow(access.address, access.step, access.timestamp_ns);
@@ -275,6 +292,7 @@ impl Gatherer {
                 step_ns: self.step_ns,
                 steps: &mut self.steps,
                 counted_in: step.map(|step| (step, type_index)),
+                ages: None,
             };
             row.follow(visit, lives, &mut sink);
         });
@@ -347,6 +365,10 @@ impl Gatherer {
             step_ns: self.step_ns,
             steps: &mut self.steps,
             counted_in,
+            ages: match (access.op_type, access.basis) {
+                (OpType::Store, _) | (_, Basis::Sampled) => None,
+                _ => self.requested.as_mut().and_then(|requested| requested.ages.as_mut()),
+            },
         };
         match access.op_type {
             OpType::Load => self.lives.load_near(found, range, visit, &mut sink),
@@ -387,6 +409,8 @@ struct Sink<'a> {
     steps: &'a mut StepWindows,
     /// Step and place of the region type.
     counted_in: Option<(KnownStep, usize)>,
+    /// Where the age of what is read is booked, if the row reads and somebody asked for it.
+    ages: Option<&'a mut ReadAges>,
 }
 
 impl Sink<'_> {
@@ -419,6 +443,12 @@ impl LifeSink for Sink<'_> {
     }
 
     fn touched_again(&mut self, life: &Life, interval_ns: u64, (start, end): ByteRange) {
+        if let Some(ages) = &mut self.ages {
+            let type_index = self.regions[life.region as usize].type_index;
+            let span = self.clock.span(start, life.begin_ns, self.now_ns, self.begun);
+            let age = Needed { ns: self.now_ns.saturating_sub(life.begin_ns), span };
+            ages.of(type_index).add(age, end - start, life.is_inferred);
+        }
         let is_known = life.last_region == self.region;
         let region = self.region();
         region.intervals_ns.add(interval_ns, end - start);

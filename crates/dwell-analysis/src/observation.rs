@@ -12,6 +12,8 @@ pub(crate) struct Observation {
     pub(crate) resolution_s: f64,
     /// Steps of the process that made the most of them.
     pub(crate) steps: u64,
+    /// How long they take at the pace that suitability is rated at, with the pauses between them.
+    pub(crate) paced_s: f64,
 }
 
 impl Observation {
@@ -34,5 +36,6 @@ impl Observation {
         self.window_s = self.window_s.max(other.window_s);
         self.resolution_s = self.resolution_s.max(other.resolution_s);
         self.steps = self.steps.max(other.steps);
+        self.paced_s = self.paced_s.max(other.paced_s);
     }
 }

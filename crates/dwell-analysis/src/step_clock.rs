@@ -78,6 +78,15 @@ impl StepClock {
     pub(crate) fn held_bytes(&self) -> usize {
         self.processes.iter().map(|process| process.begins.capacity() * size_of::<StepBegin>()).sum()
     }
+
+    /// How long the process that made the most steps takes where a step takes so long.
+    pub(crate) fn at_pace_ns(&self, step_ns: f64) -> f64 {
+        let at_pace_ns = |begins: &[StepBegin]| {
+            begins.len() as f64 * step_ns + begins.last().map_or(0.0, |last| last.paused_ns as f64)
+        };
+        let busiest = self.processes.iter().max_by_key(|process| process.begins.len());
+        busiest.map_or(0.0, |process| at_pace_ns(&process.begins))
+    }
 }
 
 impl ProcessClock {

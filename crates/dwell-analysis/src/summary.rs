@@ -26,6 +26,7 @@ pub(crate) fn summarise(
         window_s: window.duration_s(),
         resolution_s: gaps_ns.quantile(0.5).unwrap_or(0.0) / NS_PER_S,
         steps: concluded.steps,
+        paced_s: concluded.paced_ns / NS_PER_S,
     };
     let (tallied, unplaced) = tally_regions(&mut concluded);
     let types: Vec<TypeTotals> = (0..KNOWN_TYPES)
@@ -92,6 +93,7 @@ fn type_totals(
         tallied: all,
         tallies: std::mem::take(tallies),
         step_bytes: concluded.step_bytes.iter().map(|bytes| bytes[type_index]).filter(|bytes| *bytes > 0).collect(),
+        requested: concluded.requested.as_ref().map(|requested| requested.types[type_index].clone()).unwrap_or_default(),
     })
 }
 

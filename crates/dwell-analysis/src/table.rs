@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::column::{Column, MetricTable, Unit, Value, csv_text};
+use crate::column::{Column, MetricTable, Value, csv_text};
 use crate::frames::MrmTraceFrames;
+use crate::metrics::bandwidth::{BANDWIDTH_COLUMNS, BANDWIDTH_TABLE, BandwidthRow};
+use crate::metrics::hot_cold::{self, HOT_COLD_COLUMNS, HOT_COLD_TABLE, HotColdRow, RegionUses};
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
 use crate::metrics::read_frequency::ReadFrequency;
 use crate::metrics::retention::Retention;
+use crate::metrics::reuse_distance::{REUSE_COLUMNS, REUSE_TABLE, ReuseRow};
 use crate::metrics::suitability::{NotRatedReason, SuitabilityThresholds};
 use crate::metrics::working_set::WorkingSet;
 use crate::metrics::write_once::WriteOnce;
 use crate::metrics::{RegionTypeRow, region_columns, type_columns};
 use crate::quality::{Quality, QualityStatus};
 use crate::region_type::RegionTypeName;
+use crate::requested::RequestedMetrics;
 use crate::totals::Totals;
 use crate::validity::{Validity, ValidityClass};
 use crate::{Basis, Definitions, Metric, metrics::NS_PER_S, mrm_rows};
@@ -96,6 +100,21 @@ pub struct MetricsReport {
     pub regions: Vec<RegionFigures>,
     /// The tables of mrm-trace, if its definitions were asked for.
     pub mrm_trace: Option<MrmTraceFrames>,
+    /// The metrics on request that were asked for.
+    #[serde(skip)]
+    pub(crate) requested: RequestedMetrics,
+    /// What memories of different sizes serve, if reuse distances were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reuse: Vec<ReuseRow>,
+    /// What was accessed in each window of time, if the bandwidth was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bandwidth: Vec<BandwidthRow>,
+    /// Hot and cold memory by layer, if it was asked for; layers are known from [`MetricsReport::name_regions`] on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hot_cold: Vec<HotColdRow>,
+    /// What the latter is computed from.
+    #[serde(skip)]
+    pub(crate) region_uses: Vec<RegionUses>,
     /// The names of regions, by id.
     #[serde(skip)]
     pub(crate) region_names: BTreeMap<u64, RegionName>,
@@ -157,9 +176,12 @@ impl MetricsReport {
         !self.withholds_times
     }
 
-    /// `metrics.csv`: one line per region type. A field is empty where there is no figure.
+    /// `metrics.csv` with the standard metrics and those on request that were computed: one line per region type. A field is
+    /// empty where there is no figure.
     pub fn metrics_csv(&self) -> String {
-        self.metrics_csv_of(&Metric::ALL)
+        let is_computed = |metric: &Metric| Metric::STANDARD.contains(metric) || self.requested.contains(*metric);
+        let metrics: Vec<Metric> = Metric::ALL.into_iter().filter(is_computed).collect();
+        self.metrics_csv_of(&metrics)
     }
 
     /// The columns of `metrics.csv` that belong to the metrics, or to none: the type, how the figures were obtained.
@@ -190,15 +212,43 @@ impl MetricsReport {
         }
     }
 
+    /// `reuse_distance.csv`: one line per region type and size of a memory.
+    pub fn reuse_csv(&self) -> String {
+        csv_text(&REUSE_COLUMNS.each_ref(), &self.reuse, |_| true)
+    }
+
+    /// `bandwidth.csv`: one line per region type and window of time.
+    pub fn bandwidth_csv(&self) -> String {
+        csv_text(&BANDWIDTH_COLUMNS.each_ref(), &self.bandwidth, |_| true)
+    }
+
+    /// `hot_cold.csv`: one line per region type and layer.
+    pub fn hot_cold_csv(&self) -> String {
+        csv_text(&HOT_COLD_COLUMNS.each_ref(), &self.hot_cold, |_| true)
+    }
+
+    /// The tables of the metrics on request that were computed, as names and texts of files. What happened when is left out if
+    /// the trace has no times.
+    pub fn requested_tables(&self) -> Vec<(&'static str, String)> {
+        let tables = [
+            (REUSE_TABLE, !self.reuse.is_empty(), Self::reuse_csv as fn(&Self) -> String),
+            (BANDWIDTH_TABLE, !self.bandwidth.is_empty() && self.has_times(), Self::bandwidth_csv),
+            (HOT_COLD_TABLE, !self.hot_cold.is_empty(), Self::hot_cold_csv),
+        ];
+        let known = tables.into_iter().filter(|(_, is_known, _)| *is_known);
+        known.map(|(name, _, text)| (name, text(self))).collect()
+    }
+
     /// Whether a column has values: times are withheld if there are none, and with them the shares that are kept for a time.
     fn is_shown<Row>(&self, column: &Column<Row>) -> bool {
-        let is_time = matches!(column.unit, Unit::Seconds | Unit::Nanoseconds) || column.name.starts_with("kept_");
+        let is_time = column.unit.is_of_time() || column.name.starts_with("kept_");
         !(self.withholds_times && is_time)
     }
 
     /// Gives the regions their names. The trace has ids alone; `region_map` has the names.
     pub fn name_regions(&mut self, names: BTreeMap<u64, RegionName>) {
         name_rows(&mut self.regions, &names);
+        self.hot_cold = hot_cold::rows_by_layer(&self.region_uses, &names);
         self.region_names = names;
     }
 

@@ -12,6 +12,7 @@ use crate::metrics::suitability::SuitabilityThresholds;
 use crate::metrics::write_once::{StoredBytes, WriteOnce};
 use crate::metrics::{OfType, RegionTypeRow, TypeTallies};
 use crate::observation::Observation;
+use crate::requested::RequestedOfType;
 use crate::sampling::{not_estimable_retention, not_estimable_write_once};
 
 /// What a row of figures is made of, of one region or of all regions of a type.
@@ -99,6 +100,8 @@ pub(crate) struct TypeTotals {
     pub(crate) tallies: TypeTallies,
     /// Bytes touched in each step window that touched any, in any order.
     pub(crate) step_bytes: Vec<u64>,
+    /// What only metrics on request need.
+    pub(crate) requested: RequestedOfType,
 }
 
 impl TypeTotals {
@@ -114,6 +117,7 @@ impl TypeTotals {
         self.tallied.stored.add(other.tallied.stored);
         self.tallies.merge(&other.tallies);
         self.step_bytes.extend(&other.step_bytes);
+        self.requested.merge(&other.requested);
     }
 }
 

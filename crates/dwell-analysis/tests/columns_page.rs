@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use dwell_analysis::metrics::{region_columns, type_columns};
-use dwell_analysis::{Column, HISTOGRAM_COLUMNS, Merging, MetricTable};
+use dwell_analysis::{
+    BANDWIDTH_COLUMNS, Column, HISTOGRAM_COLUMNS, HOT_COLD_COLUMNS, Merging, MetricTable, REUSE_COLUMNS,
+};
 
 const PAGE: &str = "docs/metrics/columns.md";
 
@@ -30,11 +32,22 @@ fn table<Row: 'static>(columns: Vec<(&MetricTable, &Column<Row>)>) -> String {
     std::iter::once(HEAD.to_owned()).chain(lines).collect()
 }
 
+fn lines<Row>(page: &str, columns: &[Column<Row>]) -> String {
+    HEAD.to_owned() + &columns.iter().map(|column| line(page, column)).collect::<String>()
+}
+
 #[test]
 fn the_page_has_every_column_as_the_code_describes_it() {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE)).unwrap();
-    let histogram: String = HISTOGRAM_COLUMNS.iter().map(|column| line("retention", column)).collect();
-    for table in [table(type_columns()), table(region_columns()), HEAD.to_owned() + &histogram] {
+    let tables = [
+        table(type_columns()),
+        table(region_columns()),
+        lines("retention", &HISTOGRAM_COLUMNS),
+        lines("reuse_distance", &REUSE_COLUMNS),
+        lines("bandwidth", &BANDWIDTH_COLUMNS),
+        lines("hot_cold", &HOT_COLD_COLUMNS),
+    ];
+    for table in tables {
         assert!(text.contains(&table), "{PAGE} has to contain:\n{table}");
     }
     for merging in Merging::ALL {

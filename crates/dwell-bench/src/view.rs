@@ -86,7 +86,7 @@ fn analyse_and_draw(run: &RunDir) -> anyhow::Result<(f64, f64, Overview)> {
     let begin_s = process_s();
     let (metrics, overview) = draw_run(run, Options::default())?;
     let drawn_s = process_s() - begin_s;
-    std::fs::write(run.metrics_csv(), metrics.metrics_csv_of(&Metric::ALL)).context("writing metrics")?;
+    std::fs::write(run.metrics_csv(), metrics.metrics_csv_of(Metric::STANDARD)).context("writing metrics")?;
     let overview_json = serde_json::to_vec(&overview).context("writing the overview")?;
     std::fs::write(run.overview_json(), overview_json).context("writing the overview")?;
     Ok((analysed_s, drawn_s, overview))

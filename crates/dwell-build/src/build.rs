@@ -87,7 +87,7 @@ fn build_and_seal(
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
     labelled.loss.append(&mut collected.losses);
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
-    let (mut metrics, overview) = draw_run(run, build.analysis)?;
+    let (mut metrics, overview) = draw_run(run, build.analysis_options())?;
     let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built {

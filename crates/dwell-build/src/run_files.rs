@@ -17,6 +17,9 @@ pub(crate) fn write_metrics(run: &RunDir, metrics: &MetricsReport, build: &Build
         let histogram = metrics.retention_histogram_csv(build.bins);
         write_bytes_atomically(&file("retention_histogram.csv"), histogram.as_bytes())?;
     }
+    for (name, text) in metrics.requested_tables() {
+        write_bytes_atomically(&file(name), text.as_bytes())?;
+    }
     Ok(())
 }
 

@@ -323,7 +323,7 @@ const KEYS: &[Key] = &[
     key(
         "analyser.metrics",
         Kind::List(&Kind::Choice(Metric::NAMES), ListRule::DistinctNotEmpty),
-        DefaultValue::Texts(Metric::NAMES),
+        DefaultValue::Texts(Metric::STANDARD_NAMES),
         "are the metrics that are computed",
     ),
     key(

@@ -26,7 +26,7 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(all.collectors.process.sample_interval_ms, 100);
     assert_eq!(all.telemetry.baseline_secs, 2.0);
     assert_eq!(all.labeller.unknown_policy, UnknownPolicy::Keep);
-    assert_eq!(all.analyser.metrics, Metric::ALL);
+    assert_eq!(all.analyser.metrics, Metric::STANDARD);
     assert_eq!(all.analyser.definitions, Definitions::Dwell);
     assert_eq!((all.output.compression, all.output.figures), (Compression::Zstd, Figures::Svg));
 }

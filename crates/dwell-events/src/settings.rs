@@ -19,7 +19,31 @@ choices! {
         InterAccessInterval = "inter_access_interval",
         /// Whether managed-retention memory could hold it.
         Suitability = "suitability",
+        /// How much other memory is touched before the same bytes are read again.
+        ReuseDistance = "reuse_distance",
+        /// How fast memory is read and written, and how much of it is touched, from window to window.
+        Bandwidth = "bandwidth",
+        /// How unevenly reads are spread over memory.
+        HotCold = "hot_cold",
+        /// How old data is when it is read.
+        ReadAge = "read_age",
+        /// How often memory is stored to.
+        Endurance = "endurance",
     }
+}
+
+/// The first that is computed only on request; the standard ones come before it.
+const FIRST_ON_REQUEST: usize = Metric::ReuseDistance as usize;
+
+impl Metric {
+    /// The metrics that are computed unless others are asked for.
+    pub const STANDARD: &'static [Metric] = Metric::ALL.split_at(FIRST_ON_REQUEST).0;
+
+    /// Their names, in the same order.
+    pub const STANDARD_NAMES: &'static [&'static str] = Metric::NAMES.split_at(FIRST_ON_REQUEST).0;
+
+    /// The metrics that are computed only if they are asked for by name, because each follows the rows a second time.
+    pub const ON_REQUEST: &'static [Metric] = Metric::ALL.split_at(FIRST_ON_REQUEST).1;
 }
 
 choices! {
@@ -72,6 +96,8 @@ mod tests {
     fn a_name_leads_back_to_its_value() {
         assert_eq!(Metric::ALL.map(Metric::name), Metric::NAMES);
         assert_eq!(Metric::from_name("working_set"), Some(Metric::WorkingSet));
+        assert_eq!(Metric::STANDARD.iter().map(|metric| metric.name()).collect::<Vec<_>>(), Metric::STANDARD_NAMES);
+        assert_eq!([Metric::STANDARD, Metric::ON_REQUEST].concat(), Metric::ALL);
         assert_eq!(Definitions::from_name("mrm-trace"), Some(Definitions::MrmTrace));
         assert_eq!(Compression::from_name("lz4"), None);
     }

@@ -1,6 +1,6 @@
 //! What is made of the records of a run.
 
-use dwell_analysis::{Metric, Options};
+use dwell_analysis::{Metric, Options, RequestedMetrics};
 use dwell_events::{Compression, UnknownPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -31,11 +31,18 @@ pub struct BuildOptions {
     pub ignores_throttle: bool,
 }
 
+impl BuildOptions {
+    /// How metrics are computed, with those among them that are computed only on request.
+    pub fn analysis_options(&self) -> Options {
+        Options { requested: RequestedMetrics::among(&self.metrics), ..self.analysis }
+    }
+}
+
 impl Default for BuildOptions {
     fn default() -> Self {
         Self {
             analysis: Options::default(),
-            metrics: Metric::ALL.to_vec(),
+            metrics: Metric::STANDARD.to_vec(),
             bins: DEFAULT_BINS,
             draws_figures: true,
             compression: Compression::default(),

@@ -1,7 +1,10 @@
 //! The data dictionary: every column of every file of a dataset.
 
 use dwell_analysis::metrics::{region_columns, type_columns};
-use dwell_analysis::{Column, HISTOGRAM_COLUMNS};
+use dwell_analysis::{
+    BANDWIDTH_COLUMNS, BANDWIDTH_TABLE, Column, HISTOGRAM_COLUMNS, HOT_COLD_COLUMNS, HOT_COLD_TABLE, REUSE_COLUMNS,
+    REUSE_TABLE,
+};
 use dwell_events::schema::Table;
 use dwell_store::{MANIFEST_COLUMNS, MEMORY_CSV_HEADER};
 use serde::Serialize;
@@ -64,6 +67,9 @@ pub fn data_dictionary(tables: &[Table]) -> Vec<DictionaryEntry> {
     entries.extend(identified(types.collect()));
     entries.extend(identified(regions.collect()));
     entries.extend(identified(histogram.collect()));
+    entries.extend(identified(requested_entries(REUSE_TABLE, &REUSE_COLUMNS)));
+    entries.extend(identified(requested_entries(BANDWIDTH_TABLE, &BANDWIDTH_COLUMNS)));
+    entries.extend(identified(requested_entries(HOT_COLD_TABLE, &HOT_COLD_COLUMNS)));
     entries.extend(identified(MEMORY_CSV_HEADER.split(',').map(memory_csv_entry).collect()));
     let manifest = MANIFEST_COLUMNS
         .iter()
@@ -83,6 +89,10 @@ fn identified(mut entries: Vec<DictionaryEntry>) -> Vec<DictionaryEntry> {
         }
     }
     entries
+}
+
+fn requested_entries<Row>(file: &str, columns: &[Column<Row>]) -> Vec<DictionaryEntry> {
+    columns.iter().map(|column| figure_entry(file, column)).collect()
 }
 
 /// A column that dwell-analysis describes.
@@ -163,9 +173,12 @@ mod tests {
         let header = |csv: String| {
             identified(csv.lines().next().unwrap_or_default()).split(',').map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(columns_of("metrics.csv"), header(report.metrics_csv()));
+        assert_eq!(columns_of("metrics.csv"), header(report.metrics_csv_of(&dwell_analysis::Metric::ALL)));
         assert_eq!(columns_of("metrics_by_region.csv"), header(report.regions_csv()));
         assert_eq!(columns_of("retention_histogram.csv"), header(report.retention_histogram_csv(10)));
+        assert_eq!(columns_of("reuse_distance.csv"), header(report.reuse_csv()));
+        assert_eq!(columns_of("bandwidth.csv"), header(report.bandwidth_csv()));
+        assert_eq!(columns_of("hot_cold.csv"), header(report.hot_cold_csv()));
         assert_eq!(columns_of("memory.csv").join(","), identified(MEMORY_CSV_HEADER));
         assert_eq!(
             columns_of("trace.parquet")[24..],

@@ -63,6 +63,8 @@ pub fn of_unit(unit: Unit, value: f64) -> String {
         Unit::Seconds => seconds(value),
         Unit::Nanoseconds => seconds(value / 1e9),
         Unit::Bytes => bytes(value.round() as u64),
+        Unit::BytesPerSecond => format!("{}/s", bytes(value.round() as u64)),
+        Unit::PerSecond => format!("{}/s", ratio(value)),
         Unit::Ratio if value < 10.0 => format!("{value:.3}"),
         Unit::None | Unit::Ratio | Unit::Mebibytes | Unit::Pages => ratio(value),
     }

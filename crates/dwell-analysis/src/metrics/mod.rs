@@ -2,13 +2,18 @@
 //!
 //! To add one: a file here with its figures, [`TypeFigures`] for them and a `TABLE` of columns; its name in
 //! [`dwell_events::Metric`]; its line in the list below. Gathering, merging, rows, CSV, text and the data dictionary
-//! follow from the list.
+//! follow from the list. What would make every analysis slower is gathered in [`crate::requested`] instead, if asked for.
 
+pub mod bandwidth;
+pub mod endurance;
+pub mod hot_cold;
 pub mod inter_access_interval;
 mod line;
 pub mod locality;
+pub mod read_age;
 pub mod read_frequency;
 pub mod retention;
+pub mod reuse_distance;
 pub mod suitability;
 pub mod working_set;
 pub mod write_once;
@@ -21,6 +26,7 @@ use crate::column::{Column, MetricTable};
 use crate::observation::Observation;
 use crate::reader::Access;
 use crate::region_type::RegionTypeName;
+use crate::sampling::Estimate;
 use crate::table::RegionFigures;
 use crate::totals::TypeTotals;
 
@@ -100,6 +106,21 @@ metrics! {
     inter_access_interval: InterAccessInterval,
     /// Whether managed-retention memory could hold it.
     suitability: Suitability,
+    /// How much other memory is touched before the same bytes are read again; on request.
+    #[serde(skip_serializing_if = "is_default")]
+    reuse_distance: ReuseDistance,
+    /// How fast memory is read and written, and how much of it is touched, from window to window; on request.
+    #[serde(skip_serializing_if = "is_default")]
+    bandwidth: Bandwidth,
+    /// How unevenly reads are spread over memory; on request.
+    #[serde(skip_serializing_if = "is_default")]
+    hot_cold: HotCold,
+    /// How old data is when it is read; on request.
+    #[serde(skip_serializing_if = "is_default")]
+    read_age: ReadAge,
+    /// How often memory is stored to; on request.
+    #[serde(skip_serializing_if = "is_default")]
+    endurance: Endurance,
 }
 
 /// The figures of a metric for one region type, by dwell's definitions.
@@ -134,6 +155,13 @@ pub(crate) struct OfType<'a> {
     pub(crate) thresholds: &'a suitability::SuitabilityThresholds,
 }
 
+impl OfType<'_> {
+    /// What the figures are worth that are computed on request.
+    pub(crate) fn requested_estimate(&self) -> Estimate {
+        if self.observation.samples.is_sampled() { Estimate::NotEstimable } else { Estimate::Exact }
+    }
+}
+
 /// The columns of `metrics.csv` with the metrics that they belong to, in their order there. The first eleven are those
 /// of mrm-trace.
 pub fn type_columns() -> Vec<(&'static MetricTable, &'static Column<RegionTypeRow>)> {
@@ -157,6 +185,11 @@ fn in_order<Row>(
         ALL.iter().flat_map(|table| columns(table).iter().map(move |column| (*table, column))).collect();
     ordered.sort_by_key(|(_, column)| column.place);
     ordered
+}
+
+/// Whether figures say nothing: nobody asked for them.
+fn is_default<T: Default + PartialEq>(figures: &T) -> bool {
+    *figures == T::default()
 }
 
 /// Nanoseconds in a second.

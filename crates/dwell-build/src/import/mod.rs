@@ -290,7 +290,7 @@ fn draw_accesses(
     views: &[&dyn RunView],
 ) -> Result<MetricsReport, ImportError> {
     let build = metadata.build.clone().unwrap_or_default();
-    let (mut metrics, overview) = draw_run(run, build.analysis).map_err(BuildError::from)?;
+    let (mut metrics, overview) = draw_run(run, build.analysis_options()).map_err(BuildError::from)?;
     let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
     metadata.quality = Some(trace_quality(collector, &metrics, lost_records(loss)));
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());

@@ -15,9 +15,13 @@ pub(crate) struct AnalyseArgs {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) figures: MetricsArgs,
-    /// Metrics to show or aggregate. Default: all.
+    /// Metrics to show or aggregate. reuse_distance, bandwidth, hot_cold, read_age and endurance are computed only if they are
+    /// named here. Default: the others.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Metric::NAMES, Metric::from_name))]
     pub(crate) metrics: Vec<Metric>,
+    /// Length of the windows of time of bandwidth, in milliseconds. Default: 10.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) window_ms: Option<u32>,
     /// Aggregate only the runs of this experiment, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
@@ -25,7 +29,7 @@ pub(crate) struct AnalyseArgs {
     /// contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
-    /// Folder for summary.csv, summary.json and plots of the aggregate.
+    /// Folder for the metrics of a run as CSV files, or for summary.csv, summary.json and plots of the aggregate.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Replace existing files.

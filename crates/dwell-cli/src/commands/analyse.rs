@@ -1,8 +1,9 @@
 //! `dwell analyse`: the metrics of a finished run, or of all runs in a folder.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use dwell_analysis::MetricsReport;
+use dwell_analysis::{MetricsReport, Options, RequestedMetrics};
 use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
@@ -12,8 +13,12 @@ use super::{analyse_part, analyse_tree};
 use crate::args::AnalyseArgs;
 use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted};
+use crate::new_output::OutputFolder;
 use crate::output::{print_result, step, width_chars};
 use crate::shell::shell_word;
+
+/// Nanoseconds in a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     match super::kind_at(&args.path)? {
@@ -24,6 +29,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 
 fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
+    refuse_requested_in_parts(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
     warn_of_changed_files(&run, FilesRead::Tables);
     if args.scale.explain {
@@ -36,6 +42,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     // A folder that another program made has no metadata, or others.
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
     report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    if let Some(output) = &args.output {
+        write_files(&report, output, args.force)?;
+    }
     if args.json {
         super::print_json(&report)?;
     } else if report.window.is_none() {
@@ -54,7 +63,7 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 
 /// The report, in the way that the options ask for; it is the same in all of them.
 fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsError> {
-    let options = args.figures.options();
+    let options = args.options();
     match args.scale.memory_limit {
         _ if !args.scale.merge_parts.is_empty() => merge_parts(run, options, &args.scale.merge_parts),
         Some(limit_bytes) => analyse_run_within(run, options, limit_bytes),
@@ -62,13 +71,42 @@ fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsEr
     }
 }
 
+fn write_files(report: &MetricsReport, output: &Path, force: bool) -> anyhow::Result<()> {
+    let mut files = OutputFolder::new(output);
+    files.add("metrics.csv", report.metrics_csv());
+    files.add("metrics_by_region.csv", report.regions_csv());
+    report.requested_tables().into_iter().for_each(|(name, text)| files.add(name, text));
+    files.write(force)
+}
+
+impl AnalyseArgs {
+    /// What the arguments mean to the analysis.
+    pub(super) fn options(&self) -> Options {
+        self.options_over(Options::default())
+    }
+
+    /// The same, where what is not given stays as it is.
+    pub(super) fn options_over(&self, base: Options) -> Options {
+        let options = self.figures.options_over(base);
+        let window_ns = self.window_ms.map_or(options.window_ns, |window_ms| u64::from(window_ms) * NS_PER_MS);
+        Options { requested: RequestedMetrics::among(&self.metrics), window_ns, ..options }
+    }
+}
+
+/// Metrics on request keep what they need of all bytes in memory.
+fn refuse_requested_in_parts(args: &AnalyseArgs) -> Result<(), Failure> {
+    let scale = &args.scale;
+    let is_in_parts = scale.part.is_some() || !scale.merge_parts.is_empty() || scale.memory_limit.is_some();
+    if !is_in_parts || args.options().requested.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new("metrics on request are computed of a whole trace, in as much memory as they need")
+        .hint("leave out the options for parts and memory, or name standard metrics with --metrics"))
+}
+
 /// One run has nothing to be aggregated with.
 fn refuse_options_of_a_tree(args: &AnalyseArgs) -> Result<(), Failure> {
-    let given = [
-        ("--experiment", args.experiment.is_some()),
-        ("--include", !args.include.is_empty()),
-        ("--output", args.output.is_some()),
-    ];
+    let given = [("--experiment", args.experiment.is_some()), ("--include", !args.include.is_empty())];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((option, _)) => {

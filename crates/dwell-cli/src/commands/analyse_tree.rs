@@ -28,7 +28,7 @@ pub(super) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     }
     let found = step("reading runs", || read_runs(&args.path))?;
     let mut facts = found.facts;
-    if args.figures.is_given() {
+    if args.figures.is_given() || !args.options().requested.is_empty() {
         for run in &mut facts {
             compute_again(run, args)?;
         }
@@ -95,8 +95,10 @@ fn read_run(found: &FoundRun) -> Result<RunResults, Failure> {
 
 /// Figures by other definitions or thresholds than those in `metrics.csv` are made from the tables.
 fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()> {
-    let options = args.figures.options();
-    if !run.is_finished() || run.metrics.is_empty() || run.is_computed_with(&options) {
+    let own = run.metadata.build.as_ref().map(|build| build.analysis).filter(|_| !args.figures.is_given());
+    let options = args.options_over(own.unwrap_or_default());
+    let is_known = run.is_computed_with(&options) && args.window_ms.is_none() && has_metrics(run, &args.metrics);
+    if !run.is_finished() || run.metrics.is_empty() || is_known {
         return Ok(());
     }
     say(format_args!("computing the metrics of {}/{}\n", run.metadata.model_id, run.metadata.run_id));
@@ -109,6 +111,12 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
     report.heed(run.metadata.quality.as_ref(), run.metadata.validity.as_ref());
     run.set_metrics(report.figures_of(&Metric::ALL));
     Ok(())
+}
+
+/// Whether `metrics.csv` of the run has each of the metrics.
+fn has_metrics(run: &RunResults, metrics: &[Metric]) -> bool {
+    let has = |column: &str| run.metrics.iter().any(|line| line.values.contains_key(column));
+    metrics.iter().all(|metric| metric_columns(*metric).into_iter().any(has))
 }
 
 /// `command` is what was typed.

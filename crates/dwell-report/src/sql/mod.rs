@@ -8,13 +8,20 @@ mod table_view;
 
 use std::path::PathBuf;
 
+use dwell_analysis::{BANDWIDTH_TABLE, HOT_COLD_TABLE, REUSE_TABLE};
 use dwell_events::schema::Table;
 
 use crate::{ReportError, RunResults};
 use runs_view::RunsView;
 
 /// Files of metrics that runs have beside their tables, with the name of their view.
-const METRICS_FILES: [(&str, &str); 2] = [("metrics", "metrics.csv"), ("metrics_by_region", "metrics_by_region.csv")];
+const METRICS_FILES: [(&str, &str); 5] = [
+    ("metrics", "metrics.csv"),
+    ("metrics_by_region", "metrics_by_region.csv"),
+    ("reuse_distance", REUSE_TABLE),
+    ("bandwidth", BANDWIDTH_TABLE),
+    ("hot_cold", HOT_COLD_TABLE),
+];
 
 /// The definitions of the metrics, in the order in which they build on each other.
 const DEFINITIONS: [&str; 3] = [include_str!("lives.sql"), include_str!("metrics.sql"), include_str!("mrm_trace.sql")];
