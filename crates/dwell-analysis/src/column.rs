@@ -47,29 +47,28 @@ impl Unit {
 }
 
 dwell_events::choices! {
-    /// How the figure of a whole trace comes from parts of it that were analysed apart.
+    /// How the figure of several runs, which share neither memory nor time, comes from those of each.
     ///
-    /// Parts hold different bytes: other addresses, or the memory of another run.
+    /// Parts of one trace are another matter: they give every figure as the whole trace does, bit for bit
+    /// ([`crate::ConcludedPart`]).
     Merging {
-        /// Every part has the same value.
+        /// Every run has the same value.
         Same = "same",
-        /// The parts are added up.
+        /// The runs are added up.
         Sum = "sum",
-        /// The largest or, for a time of beginning, the smallest of the parts.
+        /// The largest or, for a time of beginning, the smallest of the runs.
         Extreme = "extreme",
-        /// The weakest basis of any part.
+        /// The weakest basis of any run.
         Weakest = "weakest",
-        /// The distributions of the parts are added up, and the figure is taken from the result. Equal to the whole as
-        /// long as value times bytes adds up to less than 2^53 in a bucket, else equal but for rounding.
+        /// The distributions of the runs are added up, and the figure is taken from the result.
         Distribution = "distribution",
         /// Computed anew from other merged figures.
         Derived = "derived",
-        /// Windows of the same step are added up. Equal to the whole if each part has rows in every step that is
-        /// entered more than once.
+        /// The steps of all runs count.
         Steps = "steps",
-        /// Only rows, steps and times within a part count, so that the figure differs from that of the whole.
+        /// Only rows, steps and times within a run count.
         WithinParts = "within parts",
-        /// The bounds are those of the sampler that was slowest in any part, so they may be wider than the whole's.
+        /// The bounds are those of the sampler that was slowest in any run.
         WidestBounds = "widest bounds",
         /// Those of whole traces are added up. Parts of a trace cannot be merged: all rows are needed in their order.
         WholeTraces = "whole traces",
@@ -100,7 +99,7 @@ pub struct Column<Row: 'static> {
     pub unit: Unit,
     /// What it says.
     pub meaning: &'static str,
-    /// How it comes from parts of a trace.
+    /// How it comes from several runs.
     pub merging: Merging,
     /// How a row gives it.
     pub get: Getter<Row>,

@@ -88,6 +88,11 @@ impl ConcludedPart {
         (self.facts.trace_rows, self.facts.backward_rows)
     }
 
+    /// Share of the trace that the parts are.
+    pub fn share(&self) -> f64 {
+        self.parts.iter().map(|part| 1.0 / f64::from(part.of())).sum()
+    }
+
     /// Regions that it has.
     pub fn regions(&self) -> u64 {
         match &self.gathered {

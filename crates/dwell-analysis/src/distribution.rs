@@ -40,9 +40,10 @@ impl ExactSum {
         u128::from(self.high) << 64 | u128::from(self.low)
     }
 
+    /// Nothing that was measured comes near the end of 128 bits; beyond it the sum wraps, in any order to the same.
     #[inline]
     fn add(&mut self, other: Self) {
-        *self = Self::from(self.get().saturating_add(other.get()));
+        *self = Self::from(self.get().wrapping_add(other.get()));
     }
 }
 
@@ -243,7 +244,7 @@ impl Distribution {
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        let sum = self.buckets().fold(0u128, |sum, bucket| sum.saturating_add(bucket.weighted_sum.get()));
+        let sum = self.buckets().fold(0u128, |sum, bucket| sum.wrapping_add(bucket.weighted_sum.get()));
         self.largest.map(|_| sum as f64 / self.weight() as f64)
     }
 

@@ -120,16 +120,25 @@ pub(crate) fn page_count(ranges: impl Iterator<Item = ByteRange>) -> u64 {
     pages
 }
 
-/// How many bytes of `ranges` are not in `taken`, which is sorted and disjoint.
+/// How many bytes of `ranges` are not in `taken`; both are sorted and disjoint.
 pub(crate) fn bytes_outside(ranges: impl Iterator<Item = ByteRange>, taken: &[ByteRange]) -> u64 {
+    let mut rest = taken;
     ranges
         .map(|(start, end)| {
-            let first = taken.partition_point(|&(_, taken_end)| taken_end <= start);
-            let overlapping = taken[first..].iter().take_while(|&&(taken_start, _)| taken_start < end);
+            rest = &rest[ended_by(rest, start)..];
+            let overlapping = rest.iter().take_while(|&&(taken_start, _)| taken_start < end);
             let inside: u64 = overlapping.map(|&(from, to)| to.min(end) - from.max(start)).sum();
             end - start - inside
         })
         .sum()
+}
+
+/// How many of the ranges end at or before a position. Mostly a few, which are passed one by one.
+fn ended_by(ranges: &[ByteRange], position: u64) -> usize {
+    const PASSED: usize = 8;
+    let is_before = |&(_, end): &ByteRange| end <= position;
+    let few = ranges.iter().take(PASSED).take_while(|range| is_before(range)).count();
+    if few < PASSED { few } else { few + ranges[few..].partition_point(is_before) }
 }
 
 #[cfg(test)]

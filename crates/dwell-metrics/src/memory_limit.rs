@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use dwell_analysis::{Analyser, ConcludedPart, MetricsReport, Options, Part, RowOrder, SortableRows};
+use dwell_analysis::{Analyser, ConcludedPart, Definitions, MetricsReport, Options, Part, RowOrder, SortableRows};
 use dwell_events::schema::Table;
 use dwell_store::{RunDir, ensure_listed_tables, open_table_groups, table_extent};
 
@@ -27,8 +27,13 @@ pub(crate) const PROCESS_BYTES: u64 = 48 * MIB;
 /// takes lists of its own.
 const HELD_SHARE: f64 = 0.5;
 
-/// Memory of a region in the report.
-const REPORT_BYTES_PER_REGION: u64 = 1400;
+/// Memory of a region in the report, and of what it is made of.
+fn report_bytes_per_region(definitions: Definitions) -> u64 {
+    match definitions {
+        Definitions::Dwell => 1400,
+        Definitions::MrmTrace => 400,
+    }
+}
 
 /// Rows between two looks at what is held, at least.
 const WATCHED_ROWS: u64 = 64 * 1024;
@@ -92,8 +97,7 @@ impl Limited<'_> {
         let mut merged: Option<ConcludedPart> = None;
         let mut waiting = vec![Part::WHOLE];
         while let Some(part) = waiting.pop() {
-            let held_bytes = merged.as_ref().map_or(0, |merged| merged.held_bytes() as u64);
-            let budget_bytes = self.budget_beside(held_bytes)?;
+            let budget_bytes = self.budget_beside(merged.as_ref())?;
             match self.read(options, part, sorted.as_ref(), budget_bytes)? {
                 Outcome::Concluded(concluded) => match &mut merged {
                     Some(merged) => merged.merge(*concluded).map_err(failed(self.run))?,
@@ -102,16 +106,21 @@ impl Limited<'_> {
                 Outcome::TooLarge { parts } => waiting.extend(self.cut(part, parts)?),
             }
         }
-        let merged = merged.ok_or_else(|| self.too_little(0))?;
-        self.budget_beside(merged.held_bytes() as u64 + merged.regions() * REPORT_BYTES_PER_REGION)?;
-        Ok(merged)
+        self.budget_beside(merged.as_ref())?;
+        merged.ok_or_else(|| self.too_little(0))
     }
 
-    /// What a part may hold beside what is merged already.
-    fn budget_beside(&self, merged_bytes: u64) -> Result<u64, MetricsError> {
+    /// What a part may hold beside what is merged already; an error if that and the report on it are too much.
+    fn budget_beside(&self, merged: Option<&ConcludedPart>) -> Result<u64, MetricsError> {
+        let Some(merged) = merged else { return Ok(budget(self.limit_bytes)) };
+        let merged_bytes = merged.held_bytes() as u64;
+        let report_bytes = merged.regions() * report_bytes_per_region(merged.options().definitions);
+        if merged_bytes + report_bytes > budget(self.limit_bytes) {
+            // The other parts have about as much.
+            return Err(self.too_little(((merged_bytes + report_bytes) as f64 / merged.share()) as u64));
+        }
         // Merging holds what was merged before and what comes of it.
-        let budget_bytes = budget(self.limit_bytes).saturating_sub(merged_bytes / 2);
-        if merged_bytes > budget(self.limit_bytes) { Err(self.too_little(merged_bytes)) } else { Ok(budget_bytes) }
+        Ok(budget(self.limit_bytes) - merged_bytes / 2)
     }
 
     fn too_little(&self, needed_bytes: u64) -> MetricsError {
@@ -147,6 +156,7 @@ impl Limited<'_> {
         let mut is_whole = pass.push_trace(|analyser| watch.look(analyser, analyser.rows()))?.is_continue();
         if let (Some(sorted), true) = (sorted, is_whole) {
             let (mut pushed, analyser) = (0, &mut pass.analyser);
+            watch.next_look_rows = WATCHED_ROWS;
             is_whole = sorted.for_each(|rows| {
                 analyser.push_sorted(rows);
                 pushed += rows.len() as u64;

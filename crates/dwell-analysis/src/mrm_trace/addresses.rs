@@ -62,6 +62,10 @@ impl AddressCounts {
     }
 }
 
+/// Addresses that a shard has room for from the beginning; in all shards they take 3 MiB, of which only what is used is
+/// touched.
+const FIRST_ADDRESSES: usize = 1 << 10;
+
 /// Some of the addresses: those of the pages that fall to this shard.
 #[derive(Default)]
 pub(super) struct AddressShard {
@@ -73,6 +77,11 @@ pub(super) struct AddressShard {
 }
 
 impl AddressShard {
+    /// Makes room for the addresses that a shard of any long trace has, so that the table does not grow step by step.
+    pub(super) fn make_room(&mut self) {
+        self.known.reserve(FIRST_ADDRESSES.saturating_sub(self.known.len()));
+    }
+
     /// Takes a row; an interval above 0 is added to those of its type.
     #[inline]
     pub(super) fn push(&mut self, row: &Row, pass: Pass, intervals_ns: &mut Vec<ExactCounts>) {

@@ -61,6 +61,7 @@ impl AddressShards {
         self.drain_shard(place, kinds);
         // At once: growing step by step would touch twice the memory.
         self.waiting[place].reserve_exact(WAITING_ROWS);
+        self.shards[place].make_room();
     }
 
     #[inline]
