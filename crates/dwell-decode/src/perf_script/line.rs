@@ -14,7 +14,7 @@ use super::{Reason, ScriptSample};
 use crate::data_source::DataSource;
 
 /// Places of a column with an address.
-const COLUMN_PLACES: usize = 16;
+pub(super) const COLUMN_PLACES: usize = 16;
 /// Within so many bytes the time ends: the name of a program has 16 at most, and numbers are what else there is.
 const MAX_HEAD_BYTES: usize = 256;
 
@@ -67,7 +67,7 @@ fn find_head(line: &[u8]) -> Option<Head<'_>> {
     }
 }
 
-fn is_time(word: &[u8]) -> bool {
+pub(super) fn is_time(word: &[u8]) -> bool {
     let dot = word.iter().position(|byte| *byte == b'.');
     dot.is_some_and(|dot| is_decimal(&word[..dot]) && is_decimal(&word[dot + 1..]))
 }
@@ -75,7 +75,11 @@ fn is_time(word: &[u8]) -> bool {
 /// Seconds and their fraction, which has 6 places, or 9 with `--ns`.
 fn parse_time(text: &[u8]) -> Option<u64> {
     let dot = text.iter().position(|byte| *byte == b'.')?;
-    let (seconds, fraction) = (&text[..dot], &text[dot + 1..]);
+    time_ns(&text[..dot], &text[dot + 1..])
+}
+
+#[inline]
+pub(super) fn time_ns(seconds: &[u8], fraction: &[u8]) -> Option<u64> {
     let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 9)?;
     let fraction_ns = decimal(fraction)? * 10_u64.pow(9 - places);
     decimal(seconds)?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
@@ -121,7 +125,7 @@ fn is_cpu(word: &[u8]) -> bool {
 }
 
 /// `pid/tid`, or one number: the thread, which `perf script` prints unless it is told otherwise.
-fn parse_threads(word: &[u8]) -> Option<(Option<u32>, u32)> {
+pub(super) fn parse_threads(word: &[u8]) -> Option<(Option<u32>, u32)> {
     let number = |text: &[u8]| u32::try_from(decimal(text)?).ok();
     match word.iter().position(|byte| *byte == b'/') {
         Some(slash) => Some((Some(number(&word[..slash])?), number(&word[slash + 1..])?)),
@@ -200,7 +204,7 @@ fn parse_instruction<'a>(ip: &[u8], rest: &'a [u8], sample: &mut ScriptSample<'a
 }
 
 /// Function and file, and what stands behind them.
-fn function(rest: &[u8]) -> Result<(&str, &str, &[u8]), Reason> {
+pub(super) fn function(rest: &[u8]) -> Result<(&str, &str, &[u8]), Reason> {
     let end = end_of_function(rest);
     let (group, behind) = rest.split_at(end);
     let group = group.trim_ascii();
@@ -255,16 +259,16 @@ fn without_offset(symbol: &[u8]) -> &[u8] {
 
 /// Words of a line, separated by spaces.
 #[derive(Clone, Copy)]
-struct Text<'a>(&'a [u8]);
+pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
 impl<'a> Text<'a> {
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         leading_spaces(self.0) == self.0.len()
     }
 
     #[inline]
-    fn next(&mut self) -> &'a [u8] {
+    pub(super) fn next(&mut self) -> &'a [u8] {
         let rest = &self.0[leading_spaces(self.0)..];
         let (word, rest) = rest.split_at(bytes_before_space(rest));
         self.0 = rest;
@@ -333,17 +337,17 @@ fn text(bytes: &[u8]) -> Result<&str, Reason> {
     std::str::from_utf8(bytes).map_err(|_| Reason::NotUtf8)
 }
 
-fn is_decimal(word: &[u8]) -> bool {
+pub(super) fn is_decimal(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_digit)
 }
 
-fn is_hex(word: &[u8]) -> bool {
+pub(super) fn is_hex(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// At most 18 digits, which cannot overflow; no number of perf's text has more.
 #[inline]
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 18 {
         return None;
     }
@@ -359,7 +363,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 #[inline]
-fn hex(digits: &[u8]) -> Option<u64> {
+pub(super) fn hex(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
     }

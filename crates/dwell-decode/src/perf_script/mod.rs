@@ -6,6 +6,7 @@
 //! What the text does not say: one number before the time is a thread by default and a process with `-F pid`, and nothing
 //! tells which, so it is taken as a thread. Times have whole microseconds without `--ns`.
 
+mod layout;
 mod line;
 mod lines;
 
@@ -14,6 +15,7 @@ use std::io::Read;
 
 use crate::data_source::DataSource;
 use crate::error::DecodeError;
+use layout::Layout;
 use lines::Lines;
 
 /// Lines that are kept of each reason, for showing.
@@ -116,13 +118,14 @@ pub struct ScriptCounts {
 /// A reader of the text.
 pub struct PerfScript<R> {
     lines: Lines<R>,
+    layout: Layout,
     counts: ScriptCounts,
 }
 
 impl<R: Read> PerfScript<R> {
     /// Reads a text.
     pub fn new(reader: R) -> Self {
-        Self { lines: Lines::new(reader), counts: ScriptCounts::default() }
+        Self { lines: Lines::new(reader), layout: Layout::default(), counts: ScriptCounts::default() }
     }
 
     /// Counts of what was read so far.
@@ -140,10 +143,19 @@ impl<R: Read> PerfScript<R> {
             if line.fault.is_none() && self.counts.is_no_sample(line.text) {
                 continue;
             }
+            let is_alone = line.fault.is_none() && line.chain.is_none();
+            if let Some(sample) = is_alone.then(|| self.layout.parse(line.text)).flatten() {
+                self.counts.samples += 1;
+                take(&sample)?;
+                continue;
+            }
             match line.fault.map_or_else(|| line::parse(line.text, line.chain), Err) {
                 Ok(sample) => {
                     self.counts.samples += 1;
                     take(&sample)?;
+                    if is_alone {
+                        self.layout.learn(line.text, &sample);
+                    }
                 }
                 Err(reason) => self.counts.skip(reason, line.text),
             }
