@@ -22,7 +22,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 
 /// Most rows of a row group, and so of what the writer holds.
-const ROW_GROUP_ROWS: usize = 128 * 1024;
+pub(crate) const ROW_GROUP_ROWS: usize = 128 * 1024;
 
 /// Properties of a file with these columns. A file that states no version of the schema is another program's.
 pub(crate) fn writer_properties(schema: &Schema, version: Option<&str>, codec: Codec) -> WriterProperties {
@@ -45,14 +45,13 @@ fn lay_out(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesB
         DataType::Dictionary(_, _) => builder
             .set_column_dictionary_enabled(path.clone(), true)
             .set_column_statistics_enabled(path, EnabledStatistics::None),
-        DataType::UInt64 if is_counter(field.name()) => {
-            builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
-        }
+        _ if is_counter(field) => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
         _ => builder,
     }
 }
 
-/// Columns whose values only grow from row to row.
-fn is_counter(name: &str) -> bool {
-    matches!(name, "sample_id" | "ordinal") || name.ends_with("_ns")
+/// Whether the values of a column only grow from row to row.
+pub(crate) fn is_counter(field: &Field) -> bool {
+    let name = field.name().as_str();
+    *field.data_type() == DataType::UInt64 && (matches!(name, "sample_id" | "ordinal") || name.ends_with("_ns"))
 }

@@ -2,19 +2,22 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
 use dwell_files::{create_new, partial_path, rename_durably, staging_path};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Compression as Codec;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
+use parquet::file::writer::SerializedFileWriter;
 
 use crate::compression::codec;
-use crate::table_layout::writer_properties;
+use crate::row_group::RowGroup;
+use crate::table_layout::{ROW_GROUP_ROWS, writer_properties};
 use crate::{Compression, StoreError};
 
 /// Encoded bytes of a row group at which it is written although it has room for more rows.
@@ -28,7 +31,8 @@ const WRITING: &str = "writing a table";
 ///
 /// Memory is bounded by one row group, however many rows are written.
 pub struct TableWriter {
-    writer: ArrowWriter<File>,
+    writer: SerializedFileWriter<File>,
+    group: RowGroup,
     schema: SchemaRef,
     target: PathBuf,
     unfinished: Unfinished,
@@ -84,13 +88,13 @@ impl TableWriter {
         version: Option<&str>,
         codec: Codec,
     ) -> Result<Self, StoreError> {
-        // The Arrow schema in the metadata would make pandas read text as categoricals.
-        let options = ArrowWriterOptions::new()
-            .with_properties(writer_properties(&schema, version, codec))
-            .with_skip_arrow_metadata(true);
-        let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)
-            .map_err(|error| StoreError::from_parquet(CREATING, target, error))?;
-        Ok(Self { writer, schema, target: target.to_path_buf(), unfinished, rows: 0 })
+        let failed = |error| StoreError::from_parquet(CREATING, target, error);
+        // The Arrow schema is not put into the metadata: it would make pandas read text as categoricals.
+        let columns = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?.root_schema_ptr();
+        let properties = Arc::new(writer_properties(&schema, version, codec));
+        let writer = SerializedFileWriter::new(file, columns, properties).map_err(failed)?;
+        let group = RowGroup::new(&writer, schema.clone());
+        Ok(Self { writer, group, schema, target: target.to_path_buf(), unfinished, rows: 0 })
     }
 
     /// Adds an entry to the metadata of the file.
@@ -104,11 +108,21 @@ impl TableWriter {
             let reason = "its columns are not those of the table".to_owned();
             return Err(StoreError::UnfitBatch { action: WRITING, reason, path: self.target.clone() });
         }
-        self.writer.write(batch).map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
-        if self.writer.in_progress_size() > ROW_GROUP_LIMIT_BYTES {
-            self.writer.flush().map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
-        }
+        self.append(batch).map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
         self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let mut begin = 0;
+        while begin < batch.num_rows() {
+            let rows = (batch.num_rows() - begin).min(ROW_GROUP_ROWS - self.group.rows());
+            self.group.write(&batch.slice(begin, rows))?;
+            begin += rows;
+            if self.group.rows() == ROW_GROUP_ROWS || self.group.encoded_bytes() > ROW_GROUP_LIMIT_BYTES {
+                self.group.flush(&mut self.writer)?;
+            }
+        }
         Ok(())
     }
 
@@ -119,7 +133,9 @@ impl TableWriter {
 
     /// Writes the footer, waits for the disk, and gives the table its name. Returns the number of rows.
     pub fn finish(self) -> Result<u64, StoreError> {
-        let file = self.writer.into_inner().map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
+        let Self { mut writer, mut group, .. } = self;
+        let written = group.flush(&mut writer).and_then(|()| writer.into_inner());
+        let file = written.map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
         file.sync_all().map_err(|error| StoreError::from_io("syncing a table", &self.target, error))?;
         rename_durably(&self.unfinished.0, &self.target)?;
         Ok(self.rows)

@@ -14,7 +14,9 @@ mod sparse;
 mod table_spec;
 pub mod tokens;
 pub mod trace;
+mod trace_builder;
 mod trace_columns;
+mod words;
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
@@ -25,6 +27,7 @@ pub use column_doc::ColumnDoc;
 use column_doc::{Meaning, meaning};
 pub use columns::{numbers, optional_words, words};
 pub use table_spec::{ColumnSpec, TableSpec};
+pub use words::Words;
 
 /// A table of a run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

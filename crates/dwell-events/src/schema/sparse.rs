@@ -1,16 +1,13 @@
-//! Columns that cost little where most sources leave them empty, or say the same in every row.
+//! Columns that cost little where most sources leave them empty.
 //!
 //! A missing value costs one addition: nulls are only counted until a value comes or the batch ends. The columns of
 //! latency, cache level, NUMA node and processor are in every row of `trace`, and the sources that fill them are few.
-//! A word that repeats costs a comparison, where a dictionary builder would hash it.
 
 use std::sync::Arc;
 
 use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
 use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
-
-use super::TextBuilder;
 
 /// Numbers, most of them missing.
 pub(super) struct SparseNumbers<T: ArrowPrimitiveType> {
@@ -47,50 +44,6 @@ impl<T: ArrowPrimitiveType> SparseNumbers<T> {
     }
 }
 
-/// Words that often repeat the row before, or are missing like it: such a row costs a comparison.
-pub(super) struct RepeatedText {
-    builder: TextBuilder,
-    word: String,
-    is_missing: bool,
-    /// Rows with the word that are not in the builder yet.
-    pending_rows: usize,
-}
-
-impl RepeatedText {
-    pub(super) fn new() -> Self {
-        Self { builder: TextBuilder::new(), word: String::new(), is_missing: true, pending_rows: 0 }
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, value: Option<&str>) {
-        let is_repeated = match value {
-            None => self.is_missing,
-            Some(word) => !self.is_missing && self.word == word,
-        };
-        if !is_repeated {
-            self.flush();
-            self.is_missing = value.is_none();
-            self.word.clear();
-            self.word.push_str(value.unwrap_or_default());
-        }
-        self.pending_rows += 1;
-    }
-
-    pub(super) fn finish(&mut self) -> DictionaryArray<Int32Type> {
-        self.flush();
-        self.builder.finish()
-    }
-
-    fn flush(&mut self) {
-        match std::mem::take(&mut self.pending_rows) {
-            0 => {}
-            rows if self.is_missing => self.builder.append_nulls(rows),
-            1 => self.builder.append_value(&self.word),
-            rows => self.builder.append_values(&self.word, rows),
-        }
-    }
-}
-
 /// Words of a short list that is known before: a row is the word's place in the list.
 pub(super) struct ListedText {
     words: Arc<StringArray>,
@@ -117,18 +70,6 @@ mod tests {
     use arrow_array::Array;
 
     use super::*;
-
-    #[test]
-    fn words_come_back_in_order_whatever_repeats_or_is_missing() {
-        let rows = [None, None, Some("a"), Some("a"), Some(""), None, Some("b"), Some("a"), Some(""), Some("")];
-        let mut column = RepeatedText::new();
-        for batch in [&rows[..], &rows[3..], &[], &rows[..1]] {
-            batch.iter().for_each(|row| column.push(*row));
-            let words = column.finish();
-            let words = words.downcast_dict::<StringArray>().expect("words are strings");
-            assert_eq!(words.into_iter().collect::<Vec<_>>(), batch);
-        }
-    }
 
     #[test]
     fn a_batch_without_missing_numbers_has_none_marked() {

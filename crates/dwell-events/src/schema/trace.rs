@@ -5,15 +5,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{UInt32Builder, UInt64Builder};
-use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
-use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::sparse::{ListedText, RepeatedText, SparseNumbers};
+pub use super::trace_builder::{NumberedTraceBuilder, TraceBuilder};
 pub use super::trace_columns::{TraceColumns, UnfitTrace};
-use super::{Meaning, TextBuilder, column, meaning, optional, text};
-use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
+use super::{Meaning, Words, column, meaning, optional, text};
+use crate::{OpType, Phase, RegionType};
 
 /// What the setting of memory to one value is called in the `symbol` column. It is a store, and nothing that anybody will
 /// read is kept by it.
@@ -31,8 +28,14 @@ pub const FILE_READ_SYMBOL: &str = "read";
 ///
 /// Every source of accesses makes this row, every reader gives it back, and rules look at it. What a source does not
 /// know is `None`; [`TraceRow::EMPTY`] is a row of which nothing is known.
+pub type TraceRow<'a> = Row<&'a str>;
+
+/// The same with its texts as numbers of [`Words`]: half as large, and it borrows nothing.
+pub type NumberedRow = Row<u32>;
+
+/// One access whose texts are of this type; see [`TraceRow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceRow<'a> {
+pub struct Row<Text> {
     /// CLOCK_MONOTONIC nanoseconds at which the operation that made the access completed.
     pub timestamp_ns: u64,
     /// Part of the run, if known.
@@ -44,9 +47,9 @@ pub struct TraceRow<'a> {
     /// Load or store.
     pub op_type: OpType,
     /// What made the access: the graph operation, or the function for sampled accesses.
-    pub symbol: &'a str,
+    pub symbol: Text,
     /// Where that code lives.
-    pub dso: &'a str,
+    pub dso: Text,
     /// Whose memory it is.
     pub region_type: RegionType,
     /// Row of `region_map`; 0 if it has none.
@@ -54,7 +57,7 @@ pub struct TraceRow<'a> {
     /// Time that the access took, if it was measured.
     pub access_latency_ns: Option<u32>,
     /// Cache or memory that answered it, such as `L1` or `DRAM`, if known.
-    pub cache_level: Option<&'a str>,
+    pub cache_level: Option<Text>,
     /// NUMA node of the memory, if known.
     pub numa_node: Option<u8>,
     /// Processor that made the access, if known.
@@ -68,11 +71,11 @@ pub struct TraceRow<'a> {
     /// 0 for the prompt, n for the n-th decoded token; none outside generation.
     pub step: Option<u32>,
     /// Tensor that owns the bytes.
-    pub tensor: &'a str,
+    pub tensor: Text,
     /// Layer of the tensor, if it belongs to one.
     pub layer: Option<u16>,
     /// Collector that saw it.
-    pub source: &'a str,
+    pub source: Text,
     /// Accesses that this row stands for: 1 for exact collectors, the sampling period otherwise.
     pub period: u64,
 }
@@ -103,6 +106,82 @@ impl TraceRow<'_> {
         period: 0,
     };
 
+    /// The row with its texts numbered; the numbers of the row before are tried first.
+    #[inline]
+    pub fn numbered(&self, words: &mut Words, last: &NumberedRow) -> NumberedRow {
+        self.with(RowTexts {
+            symbol: words.number_of(self.symbol, last.symbol),
+            dso: words.number_of(self.dso, last.dso),
+            tensor: words.number_of(self.tensor, last.tensor),
+            source: words.number_of(self.source, last.source),
+            cache_level: self.cache_level.map(|level| words.number_of(level, last.cache_level.unwrap_or_default())),
+        })
+    }
+}
+
+impl NumberedRow {
+    /// A row of which nothing is known, before any text was numbered.
+    pub const EMPTY: Self =
+        TraceRow::EMPTY.with(RowTexts { symbol: 0, dso: 0, tensor: 0, source: 0, cache_level: None });
+
+    /// Most texts that a row brings.
+    pub const TEXTS_MAX: usize = 5;
+
+    /// The row with the texts that its numbers stand for.
+    #[inline]
+    pub fn with_texts<'a>(&self, words: &'a Words) -> TraceRow<'a> {
+        self.with(RowTexts {
+            symbol: words.text(self.symbol),
+            dso: words.text(self.dso),
+            tensor: words.text(self.tensor),
+            source: words.text(self.source),
+            cache_level: self.cache_level.map(|level| words.text(level)),
+        })
+    }
+}
+
+/// The texts of a row.
+#[derive(Clone, Copy)]
+struct RowTexts<Text> {
+    symbol: Text,
+    dso: Text,
+    tensor: Text,
+    source: Text,
+    cache_level: Option<Text>,
+}
+
+impl<Text: Copy> Row<Text> {
+    /// The same access with other texts.
+    #[inline]
+    const fn with<Other: Copy>(&self, texts: RowTexts<Other>) -> Row<Other> {
+        let RowTexts { symbol, dso, tensor, source, cache_level } = texts;
+        Row {
+            timestamp_ns: self.timestamp_ns,
+            phase: self.phase,
+            address: self.address,
+            size_bytes: self.size_bytes,
+            op_type: self.op_type,
+            symbol,
+            dso,
+            region_type: self.region_type,
+            region_id: self.region_id,
+            access_latency_ns: self.access_latency_ns,
+            cache_level,
+            numa_node: self.numa_node,
+            cpu_id: self.cpu_id,
+            thread_id: self.thread_id,
+            token_index: self.token_index,
+            context_tokens: self.context_tokens,
+            step: self.step,
+            tensor,
+            layer: self.layer,
+            source,
+            period: self.period,
+        }
+    }
+}
+
+impl<Text> Row<Text> {
     /// Address after the last byte; an access without a size still touches one byte.
     pub fn end_address(&self) -> u64 {
         self.address.saturating_add(self.size_bytes.max(1))
@@ -170,139 +249,3 @@ pub(super) const MEANINGS: [Meaning; 24] = [
     meaning("source", "", "collector: `tensor_ops`"),
     meaning("period", "", "accesses that the row stands for: 1 for exact collectors, the sampling period otherwise, 0 where nobody stated it"),
 ];
-
-/// Gathers rows into batches and numbers them.
-pub struct TraceBuilder {
-    run_id: String,
-    next_sample_id: u64,
-    timestamps_ns: UInt64Builder,
-    phases: ListedText,
-    addresses: UInt64Builder,
-    op_types: ListedText,
-    symbols: RepeatedText,
-    dsos: RepeatedText,
-    region_types: ListedText,
-    region_ids: UInt32Builder,
-    latencies_ns: SparseNumbers<UInt32Type>,
-    cache_levels: RepeatedText,
-    numa_nodes: SparseNumbers<UInt8Type>,
-    cpu_ids: SparseNumbers<UInt16Type>,
-    thread_ids: SparseNumbers<UInt32Type>,
-    token_indices: SparseNumbers<UInt32Type>,
-    contexts: SparseNumbers<UInt32Type>,
-    sizes: UInt64Builder,
-    steps: SparseNumbers<UInt32Type>,
-    tensors: RepeatedText,
-    layers: SparseNumbers<UInt16Type>,
-    sources: RepeatedText,
-    periods: UInt64Builder,
-}
-
-impl TraceBuilder {
-    /// A builder for one run; `sample_id` counts from 0.
-    pub fn new(run_id: &str) -> Self {
-        Self {
-            run_id: run_id.to_owned(),
-            next_sample_id: 0,
-            timestamps_ns: UInt64Builder::new(),
-            phases: ListedText::new(Phase::ALL.into_iter().map(Phase::name)),
-            addresses: UInt64Builder::new(),
-            op_types: ListedText::new(OpType::ALL.into_iter().map(OpType::name)),
-            symbols: RepeatedText::new(),
-            dsos: RepeatedText::new(),
-            region_types: ListedText::new(RegionType::ALL.into_iter().map(RegionType::name)),
-            region_ids: UInt32Builder::new(),
-            latencies_ns: SparseNumbers::new(),
-            cache_levels: RepeatedText::new(),
-            numa_nodes: SparseNumbers::new(),
-            cpu_ids: SparseNumbers::new(),
-            thread_ids: SparseNumbers::new(),
-            token_indices: SparseNumbers::new(),
-            contexts: SparseNumbers::new(),
-            sizes: UInt64Builder::new(),
-            steps: SparseNumbers::new(),
-            tensors: RepeatedText::new(),
-            layers: SparseNumbers::new(),
-            sources: RepeatedText::new(),
-            periods: UInt64Builder::new(),
-        }
-    }
-
-    /// Rows gathered since the last batch.
-    pub fn len(&self) -> usize {
-        self.addresses.values_slice().len()
-    }
-
-    /// Whether nothing was gathered since the last batch.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Rows gathered since the builder was made.
-    pub fn total_rows(&self) -> u64 {
-        self.next_sample_id
-    }
-
-    /// Adds one access.
-    pub fn push(&mut self, row: &TraceRow<'_>) {
-        self.timestamps_ns.append_value(row.timestamp_ns);
-        self.phases.push(row.phase.map(|phase| phase as usize));
-        self.addresses.append_value(row.address);
-        self.op_types.push(Some(row.op_type as usize));
-        self.symbols.push(Some(row.symbol));
-        self.dsos.push(Some(row.dso));
-        self.region_types.push(Some(row.region_type as usize));
-        self.region_ids.append_value(row.region_id);
-        self.latencies_ns.push(row.access_latency_ns);
-        self.cache_levels.push(row.cache_level);
-        self.numa_nodes.push(row.numa_node);
-        self.cpu_ids.push(row.cpu_id);
-        self.thread_ids.push(row.thread_id);
-        self.token_indices.push(row.token_index);
-        self.contexts.push(row.context_tokens);
-        self.sizes.append_value(row.size_bytes);
-        self.steps.push(row.step);
-        self.tensors.push(Some(row.tensor));
-        self.layers.push(row.layer);
-        self.sources.push(Some(row.source));
-        self.periods.append_value(row.period);
-        self.next_sample_id += 1;
-    }
-
-    /// The gathered rows as a batch of the table's schema; the builder is empty afterwards.
-    pub fn finish_batch(&mut self) -> RecordBatch {
-        let rows = self.len();
-        let first_sample_id = self.next_sample_id - rows as u64;
-        let mut run_ids = TextBuilder::new();
-        run_ids.append_values(&self.run_id, rows);
-        let pages = self.addresses.values_slice().iter().map(|address| address >> PAGE_SHIFT);
-        let pages = UInt64Array::from_iter_values(pages);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(run_ids.finish()),
-            Arc::new(UInt64Array::from_iter_values(first_sample_id..self.next_sample_id)),
-            Arc::new(self.timestamps_ns.finish()),
-            Arc::new(self.phases.finish()),
-            Arc::new(self.addresses.finish()),
-            Arc::new(pages),
-            Arc::new(self.op_types.finish()),
-            Arc::new(self.symbols.finish()),
-            Arc::new(self.dsos.finish()),
-            Arc::new(self.region_types.finish()),
-            Arc::new(self.region_ids.finish()),
-            Arc::new(self.latencies_ns.finish()),
-            Arc::new(self.cache_levels.finish()),
-            Arc::new(self.numa_nodes.finish()),
-            Arc::new(self.cpu_ids.finish()),
-            Arc::new(self.thread_ids.finish()),
-            Arc::new(self.token_indices.finish()),
-            Arc::new(self.contexts.finish()),
-            Arc::new(self.sizes.finish()),
-            Arc::new(self.steps.finish()),
-            Arc::new(self.tensors.finish()),
-            Arc::new(self.layers.finish()),
-            Arc::new(self.sources.finish()),
-            Arc::new(self.periods.finish()),
-        ];
-        RecordBatch::try_new(schema(), columns).expect("the builders are the schema's columns, in order")
-    }
-}
