@@ -75,10 +75,10 @@ impl RegionTable {
         self.regions.get_mut((id as usize).checked_sub(1)?).map(|region| &mut region.row)
     }
 
-    /// Adds one access to the sums of its region.
+    /// Adds one access to the sums of a region.
     #[inline]
-    pub(crate) fn count(&mut self, access: &TraceRow<'_>) {
-        let Some(at) = (access.region_id as usize).checked_sub(1) else { return };
+    pub(crate) fn count(&mut self, region_id: u32, access: &TraceRow<'_>) {
+        let Some(at) = (region_id as usize).checked_sub(1) else { return };
         let Some(Region { row, grows }) = self.regions.get_mut(at) else { return };
         if *grows {
             let end = row.address.saturating_add(row.size_bytes).max(access.end_address());

@@ -3,8 +3,8 @@
 use dwell_events::RegionType;
 use dwell_events::schema::trace::TraceRow;
 
-use super::page_types::{PageTypes, Run, neighbours};
-use super::rule::{AppliesTo, RuleSearch};
+use super::page_types::{Owner, PageTypes, neighbours};
+use super::rule::{AppliesTo, MatchingRules, Rule, RuleSearch};
 use super::{DecidedBy, RuleSet};
 
 /// What an access was found to be.
@@ -47,7 +47,18 @@ impl Classifier {
 
     /// The label of an access.
     pub(crate) fn decide(&mut self, access: &TraceRow<'_>) -> Verdict {
-        let rule = self.search.first_match(self.rules.rules(), access);
+        let matching = self.search.matching(self.rules.rules(), access);
+        let rule = matching.and_then(|matching| matching.first_match(self.rules.rules(), access));
+        self.decide_after(rule, access)
+    }
+
+    /// The same where it is known which rules match its texts.
+    pub(crate) fn decide_by(&self, matching: &MatchingRules, access: &TraceRow<'_>) -> Verdict {
+        self.decide_after(matching.first_match(self.rules.rules(), access), access)
+    }
+
+    /// The label of an access, given the first rule that matches it.
+    fn decide_after(&self, rule: Option<&Rule>, access: &TraceRow<'_>) -> Verdict {
         let is_override = rule.is_some_and(|rule| rule.applies_to == AppliesTo::All);
         let by_rule = rule.map(|rule| rule.region).filter(|&region| region != RegionType::Unknown);
         match by_rule {
@@ -64,8 +75,10 @@ impl Classifier {
         if let Some(region) = by_rule {
             return Verdict::new(region, DecidedBy::Rule);
         }
-        match self.run_at(access.address, access.timestamp_ns) {
-            Some(run) => Verdict { page_region: Some(run.region_id), ..Verdict::new(run.region_type, DecidedBy::Page) },
+        match self.owner_at(access.address, access.timestamp_ns) {
+            Some(owner) => {
+                Verdict { page_region: Some(owner.region_id), ..Verdict::new(owner.region_type, DecidedBy::Page) }
+            }
             None => Verdict::new(RegionType::Unknown, DecidedBy::Nothing),
         }
     }
@@ -93,17 +106,17 @@ impl Classifier {
     }
 
     /// What is known of a byte at a time.
-    pub(crate) fn run_at(&self, address: u64, time_ns: u64) -> Option<Run> {
+    fn owner_at(&self, address: u64, time_ns: u64) -> Option<Owner> {
         let is_over = self.is_late(time_ns) || self.rules.ranges().has_edge(address, self.known_until_ns, time_ns);
         self.pages.at(address).filter(|_| !is_over)
     }
 
     /// The region of this type that the page of a byte is in, or the page before or after it.
     pub(crate) fn region_around(&self, region_type: RegionType, address: u64, time_ns: u64) -> Option<u32> {
-        let region_at = |at: u64| self.run_at(at, time_ns).filter(|run| run.region_type == region_type);
+        let region_at = |at: u64| self.owner_at(at, time_ns).filter(|owner| owner.region_type == region_type);
         // Most accesses are to pages that are known: their neighbours are not looked at.
         let found = region_at(address).or_else(|| neighbours(address).into_iter().flatten().find_map(region_at));
-        found.map(|run| run.region_id)
+        found.map(|owner| owner.region_id)
     }
 
     fn advance(&mut self, time_ns: u64) {

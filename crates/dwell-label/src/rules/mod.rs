@@ -27,6 +27,7 @@ pub use decided_by::DecidedBy;
 pub use dwell_events::UnknownPolicy;
 pub use error::RulesError;
 pub use registered_ranges::RegisteredRange;
+pub use rule::MatchingRules;
 pub use rule_labeller::{RuleLabeller, RuleLabels};
 pub use rule_set::RuleSet;
 pub(crate) use stage::RuleStage;

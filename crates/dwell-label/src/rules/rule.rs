@@ -44,8 +44,25 @@ impl Rule {
     }
 }
 
-/// Finds the first rule that matches. A run has few distinct symbols and many accesses, so what the patterns say about
-/// a symbol is remembered.
+/// The rules whose texts match those of an access, in their order. Whether one of them matches the access as a whole is
+/// quickly said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchingRules(Box<[u32]>);
+
+impl MatchingRules {
+    pub(crate) fn of(rules: &[Rule], access: &TraceRow<'_>) -> Self {
+        let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.matches_text(access));
+        Self(matching.map(|(index, _)| index).collect())
+    }
+
+    #[inline]
+    pub(crate) fn first_match<'r>(&self, rules: &'r [Rule], access: &TraceRow<'_>) -> Option<&'r Rule> {
+        self.0.iter().map(|&index| &rules[index as usize]).find(|rule| rule.matches_rest(access))
+    }
+}
+
+/// Finds the rules that match. A run has few distinct symbols and many accesses, so what the patterns say about a symbol is
+/// remembered.
 #[derive(Default)]
 pub(crate) struct RuleSearch {
     /// What is remembered, by symbol: a symbol has few libraries and sources.
@@ -57,32 +74,31 @@ pub(crate) struct RuleSearch {
 struct TextMatch {
     dso: Box<str>,
     source: Box<str>,
-    rules: Box<[u32]>,
+    rules: MatchingRules,
 }
 
 impl RuleSearch {
     /// Texts that are remembered; a trace with more is not made of names of functions.
     const TEXTS_MAX: usize = 1 << 16;
 
-    pub(crate) fn first_match<'r>(&mut self, rules: &'r [Rule], access: &TraceRow<'_>) -> Option<&'r Rule> {
+    pub(crate) fn matching(&mut self, rules: &[Rule], access: &TraceRow<'_>) -> Option<&MatchingRules> {
         if self.remembered_for(access).is_none() {
             self.remember(rules, access);
         }
-        let candidates = self.remembered_for(access)?.iter().map(|&index| &rules[index as usize]);
-        candidates.into_iter().find(|rule| rule.matches_rest(access))
+        self.remembered_for(access)
     }
 
-    fn remembered_for(&self, access: &TraceRow<'_>) -> Option<&[u32]> {
+    fn remembered_for(&self, access: &TraceRow<'_>) -> Option<&MatchingRules> {
         let is_same = |found: &&TextMatch| *found.dso == *access.dso && *found.source == *access.source;
-        self.by_symbol.get(access.symbol)?.iter().find(is_same).map(|found| &*found.rules)
+        self.by_symbol.get(access.symbol)?.iter().find(is_same).map(|found| &found.rules)
     }
 
     fn remember(&mut self, rules: &[Rule], access: &TraceRow<'_>) {
         if self.remembered == Self::TEXTS_MAX {
             *self = Self::default();
         }
-        let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.matches_text(access)).map(|(index, _)| index);
-        let found = TextMatch { dso: access.dso.into(), source: access.source.into(), rules: matching.collect() };
+        let rules = MatchingRules::of(rules, access);
+        let found = TextMatch { dso: access.dso.into(), source: access.source.into(), rules };
         self.by_symbol.entry(access.symbol.into()).or_default().push(found);
         self.remembered += 1;
     }

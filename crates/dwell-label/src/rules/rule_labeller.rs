@@ -7,7 +7,7 @@ use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::trace::TraceRow;
 
 use super::stage::RuleStage;
-use super::{Label, LabelCounts, RuleSet, UnknownPolicy, UnlabelledAccess};
+use super::{Label, LabelCounts, MatchingRules, RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::regions::{KnownRegion, Numbering, RegionTable};
 
 /// What is known at the end, besides the labels.
@@ -44,10 +44,31 @@ impl RuleLabeller {
     /// The label of the next access; none if it is to be dropped.
     pub fn label(&mut self, access: &TraceRow<'_>) -> Result<Option<Label>, UnlabelledAccess> {
         let label = self.stage.label(access, &mut self.regions)?;
-        if let Some(Label { region_type, region_id, .. }) = label {
-            self.regions.count(&TraceRow { region_type, region_id, ..*access });
+        Ok(self.counted(label, access))
+    }
+
+    /// The rules that match the texts of an access, for [`RuleLabeller::label_by`].
+    pub fn matching_rules(&self, access: &TraceRow<'_>) -> MatchingRules {
+        self.stage.matching_rules(access)
+    }
+
+    /// The label of the next access, of whose texts [`RuleLabeller::matching_rules`] was asked before: callers that have
+    /// numbered their texts need not look at them for every access.
+    pub fn label_by(
+        &mut self,
+        matching: &MatchingRules,
+        access: &TraceRow<'_>,
+    ) -> Result<Option<Label>, UnlabelledAccess> {
+        let label = self.stage.label_by(matching, access, &mut self.regions)?;
+        Ok(self.counted(label, access))
+    }
+
+    #[inline]
+    fn counted(&mut self, label: Option<Label>, access: &TraceRow<'_>) -> Option<Label> {
+        if let Some(label) = label {
+            self.regions.count(label.region_id, access);
         }
-        Ok(label)
+        label
     }
 
     /// Memory was given back; what was known of it is over.

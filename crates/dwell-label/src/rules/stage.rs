@@ -5,6 +5,7 @@ use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, RegionType};
 
 use super::classifier::{Classifier, Verdict};
+use super::rule::MatchingRules;
 use super::{DecidedBy, RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::regions::RegionTable;
 
@@ -77,6 +78,31 @@ impl RuleStage {
         regions: &mut RegionTable,
     ) -> Result<Option<Label>, UnlabelledAccess> {
         let verdict = self.classifier.decide(access);
+        self.label_as(verdict, access, regions)
+    }
+
+    /// The same where it is known which rules match its texts.
+    pub(crate) fn label_by(
+        &mut self,
+        matching: &MatchingRules,
+        access: &TraceRow<'_>,
+        regions: &mut RegionTable,
+    ) -> Result<Option<Label>, UnlabelledAccess> {
+        let verdict = self.classifier.decide_by(matching, access);
+        self.label_as(verdict, access, regions)
+    }
+
+    /// The rules that match the texts of an access.
+    pub(crate) fn matching_rules(&self, access: &TraceRow<'_>) -> MatchingRules {
+        MatchingRules::of(self.classifier.rules().rules(), access)
+    }
+
+    fn label_as(
+        &mut self,
+        verdict: Verdict,
+        access: &TraceRow<'_>,
+        regions: &mut RegionTable,
+    ) -> Result<Option<Label>, UnlabelledAccess> {
         self.count(access, &verdict);
         if verdict.region_type == RegionType::Unknown {
             match self.policy {
