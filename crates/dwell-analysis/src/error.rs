@@ -75,12 +75,6 @@ pub enum AnalysisError {
         /// Why.
         reason: String,
     },
-    /// A metric needs all rows of a trace in their order.
-    #[error("{metric} cannot be merged from parts of a trace: it needs all rows in their order")]
-    NeedsAllRows {
-        /// The metric.
-        metric: &'static str,
-    },
     /// KV lives were announced when accesses of the KV cache may already have been followed byte by byte.
     #[error("kv_block_lifecycle was announced after rows of trace; it has to be before")]
     LifecycleAfterTrace,

@@ -93,7 +93,11 @@ fn type_totals(
         tallied: all,
         tallies: std::mem::take(tallies),
         step_bytes: concluded.step_bytes.iter().map(|bytes| bytes[type_index]).filter(|bytes| *bytes > 0).collect(),
-        requested: concluded.requested.as_ref().map(|requested| requested.types[type_index].clone()).unwrap_or_default(),
+        requested: concluded
+            .requested
+            .as_ref()
+            .map(|requested| requested.types[type_index].clone())
+            .unwrap_or_default(),
     })
 }
 

@@ -6,12 +6,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use dwell_analysis::{
-    Analyser, AnalysisError, Basis, Estimate, Metric, MetricsReport, Options, RegionName, RequestedMetrics,
-};
+use dwell_analysis::{Basis, Estimate, Metric, MetricsReport, Options, RegionName, RequestedMetrics};
 use dwell_events::RegionType;
-use dwell_events::schema::trace::{TraceBuilder, TraceRow};
-use support::{BLOCK, ROW, S, analyse, dwell, load, of_type, store};
+use dwell_events::schema::trace::TraceRow;
+use support::{BLOCK, S, analyse, dwell, load, of_type, store};
 
 fn asked() -> Options {
     Options { requested: RequestedMetrics::all(), ..Options::default() }
@@ -19,14 +17,6 @@ fn asked() -> Options {
 
 fn report(rows: &[TraceRow<'_>]) -> MetricsReport {
     analyse(asked(), None, rows)
-}
-
-fn analyser(rows: &[TraceRow<'_>]) -> Analyser {
-    let mut builder = TraceBuilder::new("run");
-    rows.iter().for_each(|row| builder.push(row));
-    let mut analyser = Analyser::new(asked());
-    analyser.push_trace(&builder.finish_batch()).unwrap();
-    analyser
 }
 
 #[test]
@@ -202,16 +192,6 @@ fn times_are_withheld_where_there_are_none() {
     let field = |name: &str| fields[names.iter().position(|known| *known == name).unwrap()];
     assert_eq!((field("stores_per_byte_max"), field("stores_per_byte_s_max")), ("1", ""));
     assert_eq!((field("read_mean_bytes_per_s"), field("read_age_max_s")), ("", ""));
-}
-
-#[test]
-fn reuse_needs_all_rows_in_order() {
-    let mut first = analyser(&[load(0, 0, 8)]);
-    let merged = first.merge(analyser(&[TraceRow { address: 0x9000, ..ROW }]));
-    assert_eq!(merged, Err(AnalysisError::NeedsAllRows { metric: "reuse_distance" }));
-    let mut nothing = analyser(&[]);
-    nothing.merge(analyser(&[load(0, 0, 8), load(1, 0, 8)])).unwrap();
-    assert_eq!(of_type(&nothing.finish(), "activation").reuse_distance.p50_bytes, Some(7.0));
 }
 
 #[test]

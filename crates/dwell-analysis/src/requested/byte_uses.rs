@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::distribution::Distribution;
 use crate::ranges::ByteRange;
 
-/// Loads and stores of every byte. Additive over any parts of a trace.
+/// Loads and stores of every byte.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ByteUses {
     /// By the first byte from which on the counts differ from those before it.
@@ -44,11 +44,6 @@ impl ByteUses {
             self.changes.entry(start).or_default().add(Change::of(op_type, 1));
             self.changes.entry(end).or_default().add(Change::of(op_type, -1));
         }
-    }
-
-    /// Adds the accesses of another part of the trace.
-    pub(crate) fn merge(&mut self, other: ByteUses) {
-        other.changes.into_iter().for_each(|(address, change)| self.changes.entry(address).or_default().add(change));
     }
 }
 
@@ -114,11 +109,11 @@ mod tests {
         fn counts_are_those_of_every_byte(
             accesses in prop::collection::vec((0u64..40, 0u64..12, any::<bool>(), any::<bool>()), 0..60),
         ) {
-            let mut parts = [ByteUses::default(), ByteUses::default()];
+            let mut regions = [ByteUses::default(), ByteUses::default()];
             let mut counts = [(0u64, 0u64); 60];
             for (start, size, is_store, is_second) in accesses {
                 let op_type = if is_store { OpType::Store } else { OpType::Load };
-                parts[usize::from(is_second)].add((start, start + size), op_type);
+                regions[usize::from(is_second)].add((start, start + size), op_type);
                 for count in &mut counts[start as usize..(start + size) as usize] {
                     if is_store { count.1 += 1 } else { count.0 += 1 }
                 }
@@ -128,13 +123,9 @@ mod tests {
                 expected.loads.add(loads, 1);
                 expected.stores.add(stores, 1);
             }
-            let apart = UseTotals::of(parts.iter());
-            let [mut merged, second] = parts;
-            merged.merge(second);
-            for found in [apart, UseTotals::of([&merged].into_iter())] {
-                prop_assert_eq!(points(&found.loads), points(&expected.loads));
-                prop_assert_eq!(points(&found.stores), points(&expected.stores));
-            }
+            let found = UseTotals::of(regions.iter());
+            prop_assert_eq!(points(&found.loads), points(&expected.loads));
+            prop_assert_eq!(points(&found.stores), points(&expected.stores));
         }
     }
 }

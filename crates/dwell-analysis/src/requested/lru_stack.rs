@@ -34,10 +34,6 @@ struct Placed {
 }
 
 impl LruStack {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
     /// Tells how many other bytes were accessed since the bytes of a range were, in pieces, or none if they never were; and
     /// notes the access.
     pub(crate) fn visit(&mut self, (start, end): ByteRange, mut told: impl FnMut(Option<u64>, u64)) {

@@ -20,7 +20,7 @@ pub(crate) use windows::{AccessWindows, WindowTotals, WindowTraffic};
 use dwell_events::Metric;
 
 use crate::reader::Access;
-use crate::{AnalysisError, Basis, Options};
+use crate::{Basis, Options};
 
 /// What the metrics on request gather; each is there only if it is asked for.
 #[derive(Debug, Default)]
@@ -60,24 +60,6 @@ impl Requested {
         if let Some(windows) = &mut self.windows {
             windows.follow(access, type_index);
         }
-    }
-
-    /// Adds what was gathered of a part of the trace that holds other bytes; `positions` says where its regions are here.
-    pub(crate) fn merge(&mut self, other: Requested, positions: &[u32]) -> Result<(), AnalysisError> {
-        if let (Some(ours), Some(theirs)) = (&mut self.uses, other.uses) {
-            let placed = theirs.into_iter().zip(positions);
-            placed.for_each(|(uses, &position)| make_room(ours, position as usize).merge(uses));
-        }
-        if let (Some(ours), Some(theirs)) = (&mut self.reuse, other.reuse) {
-            ours.merge(theirs)?;
-        }
-        if let (Some(ours), Some(theirs)) = (&mut self.windows, other.windows) {
-            ours.merge(theirs);
-        }
-        if let (Some(ours), Some(theirs)) = (&mut self.ages, other.ages) {
-            ours.merge(&theirs);
-        }
-        Ok(())
     }
 
     /// What the figures of one region type are made of; `regions` are the positions of its regions.

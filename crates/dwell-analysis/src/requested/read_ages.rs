@@ -7,7 +7,7 @@ use crate::region_type::KNOWN_TYPES;
 /// Groups that the reads of a KV block are taken in at most; the age of a read is then off by a 64th of the oldest.
 const GROUPS_MOST: u64 = 64;
 
-/// Ages of all reads. Additive over parts of a trace that hold different bytes.
+/// Ages of all reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadAges {
     by_type: [AgeTotals; KNOWN_TYPES],
@@ -20,10 +20,6 @@ impl ReadAges {
 
     pub(crate) fn of_type(&self, type_index: usize) -> &AgeTotals {
         &self.by_type[type_index]
-    }
-
-    pub(crate) fn merge(&mut self, other: &ReadAges) {
-        self.by_type.iter_mut().zip(&other.by_type).for_each(|(ours, theirs)| ours.merge(theirs));
     }
 }
 

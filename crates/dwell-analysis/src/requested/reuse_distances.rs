@@ -3,7 +3,6 @@
 use dwell_events::OpType;
 
 use super::lru_stack::LruStack;
-use crate::AnalysisError;
 use crate::distribution::Distribution;
 use crate::reader::Access;
 use crate::region_type::KNOWN_TYPES;
@@ -24,18 +23,6 @@ impl ReuseDistances {
                 totals.add(distance, bytes);
             }
         });
-    }
-
-    /// Parts of a trace cannot say what was touched in the others.
-    pub(crate) fn merge(&mut self, other: ReuseDistances) -> Result<(), AnalysisError> {
-        match (self.stack.is_empty(), other.stack.is_empty()) {
-            (_, true) => Ok(()),
-            (true, false) => {
-                *self = other;
-                Ok(())
-            }
-            (false, false) => Err(AnalysisError::NeedsAllRows { metric: dwell_events::Metric::ReuseDistance.name() }),
-        }
     }
 
     pub(crate) fn of_type(&self, type_index: usize) -> &ReuseTotals {

@@ -140,31 +140,6 @@ impl AccessWindows {
         }
     }
 
-    /// Adds what a part of the same trace that holds other bytes gathered. No rows may follow.
-    pub(crate) fn merge(&mut self, mut other: AccessWindows) {
-        if other.traffic.is_empty() {
-            return;
-        }
-        if self.traffic.is_empty() {
-            *self = other;
-            return;
-        }
-        while self.level < other.level {
-            self.lengthen();
-        }
-        for window in [other.first, other.first + other.traffic.len() as u64 - 1] {
-            self.make_room(window << other.level >> self.level);
-        }
-        while other.level < self.level {
-            other.lengthen();
-        }
-        for (window, traffic) in (other.first..).zip(&other.traffic) {
-            let sums = &mut self.traffic[(window - self.first) as usize];
-            sums.iter_mut().zip(traffic).for_each(|(sum, added)| sum.add(*added));
-        }
-        other.touched.into_iter().for_each(|(touch, bytes)| *self.touched.entry(touch).or_default() += bytes);
-    }
-
     pub(crate) fn window_ns(&self) -> u64 {
         self.shortest_ns << self.level
     }

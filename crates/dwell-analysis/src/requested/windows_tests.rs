@@ -80,28 +80,13 @@ proptest! {
         lengthened in 0u32..6,
     ) {
         let mut now_ns = 1_000;
-        let accesses: Vec<(Access, bool)> = parts.into_iter().map(|(pause_ns, address, size, is_store, is_upper)| {
+        let accesses: Vec<Access> = parts.into_iter().map(|(pause_ns, address, size, is_store, is_upper)| {
             now_ns += pause_ns;
             let op_type = if is_store { OpType::Store } else { OpType::Load };
-            (access(now_ns, address + if is_upper { 1 << 20 } else { 0 }, size, op_type), is_upper)
+            access(now_ns, address + if is_upper { 1 << 20 } else { 0 }, size, op_type)
         }).collect();
-        let of = |is_meant: &dyn Fn(bool) -> bool| -> Vec<Access> {
-            accesses.iter().filter(|(_, is_upper)| is_meant(*is_upper)).map(|(access, _)| *access).collect()
-        };
-        let whole = of(&|_| true);
-        let mut windows = followed(&whole, 7);
+        let mut windows = followed(&accesses, 7);
         (0..lengthened).for_each(|_| windows.lengthen());
-        let expected = plain(&whole, 7 << lengthened);
-        prop_assert_eq!(rows(&windows), expected.clone());
-
-        let (mut lower, mut upper) = (followed(&of(&|is_upper| !is_upper), 7), followed(&of(&|is_upper| is_upper), 7));
-        // Parts may have come to windows of different lengths.
-        (0..lengthened).for_each(|_| lower.lengthen());
-        (0..lengthened / 2).for_each(|_| upper.lengthen());
-        let is_empty = lower.traffic.is_empty() || upper.traffic.is_empty();
-        lower.merge(upper);
-        if !is_empty {
-            prop_assert_eq!(rows(&lower), expected);
-        }
+        prop_assert_eq!(rows(&windows), plain(&accesses, 7 << lengthened));
     }
 }

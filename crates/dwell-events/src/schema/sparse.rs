@@ -9,6 +9,8 @@ use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
 use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
 
+use super::words::Words;
+
 /// Numbers, most of them missing.
 pub(super) struct SparseNumbers<T: ArrowPrimitiveType> {
     builder: PrimitiveBuilder<T>,
@@ -41,6 +43,36 @@ impl<T: ArrowPrimitiveType> SparseNumbers<T> {
         if self.pending_nulls > 0 {
             self.builder.append_nulls(std::mem::take(&mut self.pending_nulls));
         }
+    }
+}
+
+/// Words that often repeat the row before: such a row costs a comparison.
+pub(super) struct RepeatedText {
+    words: Words,
+    last: u32,
+    places: SparseNumbers<Int32Type>,
+}
+
+impl RepeatedText {
+    pub(super) fn new() -> Self {
+        Self { words: Words::default(), last: 0, places: SparseNumbers::new() }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, value: Option<&str>) {
+        let place = value.map(|word| {
+            self.last = self.words.number_of(word, self.last);
+            self.last as i32
+        });
+        self.places.push(place);
+    }
+
+    pub(super) fn finish(&mut self) -> DictionaryArray<Int32Type> {
+        let column = DictionaryArray::new(self.places.finish(), self.words.dictionary());
+        if self.words.len() > Words::USUAL_MAX {
+            self.words = Words::default();
+        }
+        column
     }
 }
 
