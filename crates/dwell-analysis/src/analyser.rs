@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use crate::approximate::{self, ConcludedSample, GROUPS};
 use crate::concluded_part::{ConcludedGathering, ConcludedPart, TraceFacts};
 use crate::definitions::RowOrder;
 use crate::distribution::Distribution;
@@ -10,7 +11,7 @@ use crate::gatherer::Gatherer;
 use crate::metrics::suitability::SuitabilityThresholds;
 use crate::mrm_trace::MrmTraceGatherer;
 use crate::overview::{Overview, OverviewBuilder, survival_curves};
-use crate::part::Part;
+use crate::part::{Followed, PageSample, Part};
 use crate::reader::{Access, AddressAccess, BASIS_COLUMNS, BlockLife, LifecycleBatch, TraceBatch};
 use crate::region_type::{KNOWN_TYPES, RegionTypeNames};
 use crate::requested::{Requested, RequestedMetrics};
@@ -82,6 +83,8 @@ const ROWS_AHEAD: usize = 64;
 /// followed in the trace.
 pub struct Analyser {
     part: Part,
+    /// The share of the pages that is followed for an estimate.
+    sampled_share: Option<f64>,
     options: Options,
     names: RegionTypeNames,
     gathering: Gathering,
@@ -117,13 +120,14 @@ impl Analyser {
             Definitions::Dwell => {
                 // Metrics on request need all rows and all bytes in one place.
                 let requested = part.is_whole().then(|| Requested::new(&options)).flatten();
-                let gatherer = Gatherer::new(options.thresholds.step_ns(), part).requesting(requested);
-                Gathering::Dwell(Box::new(gatherer))
+                let gatherer = Gatherer::new(options.thresholds.step_ns(), Followed::Part(part));
+                Gathering::Dwell(Box::new(gatherer.requesting(requested)))
             }
             Definitions::MrmTrace => Gathering::MrmTrace(Box::new(MrmTraceGatherer::new(part))),
         };
         Self {
             part,
+            sampled_share: None,
             options,
             names: RegionTypeNames::new(),
             gathering,
@@ -298,6 +302,38 @@ impl Analyser {
         gathered + waiting + self.waiting_kv_lives.capacity() * size_of::<BlockLife>()
     }
 
+    /// An analyser by dwell's definitions that follows a share of the pages, above 0 and up to 1, for
+    /// [`Analyser::conclude_sample`].
+    pub fn of_share(thresholds: SuitabilityThresholds, share: f64) -> Self {
+        let followed = Followed::Sample(PageSample::new(share, GROUPS));
+        let gathering = Gathering::Dwell(Box::new(Gatherer::new(thresholds.step_ns(), followed)));
+        Self { gathering, sampled_share: Some(share), ..Self::new(Options { thresholds, ..Options::default() }) }
+    }
+
+    /// What an analyser that was made [of a share](Analyser::of_share) concludes, after everything was pushed; none of any
+    /// other one.
+    pub fn conclude_sample(mut self) -> Option<ConcludedSample> {
+        let share = self.sampled_share?;
+        self.follow_waiting();
+        let facts = self.facts();
+        let Gathering::Dwell(gatherer) = self.gathering else { return None };
+        let end_ns = self.window.unwrap_or_default().last_ns;
+        let (rows, groups) = gatherer.conclude_groups(end_ns, GROUPS);
+        let groups = groups.into_iter().map(approximate::by_type).collect();
+        Some(ConcludedSample { share, facts, gaps_ns: self.gaps_ns, rows, groups })
+    }
+
+    fn facts(&self) -> TraceFacts {
+        TraceFacts {
+            options: self.options,
+            window: self.window,
+            trace_rows: self.trace_rows,
+            backward_rows: self.backward_rows,
+            kv_lives: self.kv_lives,
+            basis: self.basis,
+        }
+    }
+
     /// What the part adds to the report, after everything was pushed.
     pub fn conclude(self) -> ConcludedPart {
         self.conclude_drawn().0
@@ -325,14 +361,7 @@ impl Analyser {
         }
         let overview = self.overview.take();
         let overview = overview.map(|overview| overview.finish(self.gathering.step_bytes()));
-        let facts = TraceFacts {
-            options: self.options,
-            window: self.window,
-            trace_rows: self.trace_rows,
-            backward_rows: self.backward_rows,
-            kv_lives: self.kv_lives,
-            basis: self.basis,
-        };
+        let facts = self.facts();
         let gathered = match self.gathering {
             Gathering::Dwell(gatherer) => {
                 let end_ns = self.window.unwrap_or_default().last_ns;

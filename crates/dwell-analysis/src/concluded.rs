@@ -39,7 +39,7 @@ pub(crate) struct ConcludedRegion {
 }
 
 impl ConcludedRegion {
-    fn merge(&mut self, other: &ConcludedRegion) {
+    pub(crate) fn merge(&mut self, other: &ConcludedRegion) {
         self.first_seen_ns = self.first_seen_ns.min(other.first_seen_ns);
         self.last_seen_ns = self.last_seen_ns.max(other.last_seen_ns);
         self.basis = self.basis.max(other.basis);

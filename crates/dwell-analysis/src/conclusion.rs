@@ -19,21 +19,22 @@ impl Gatherer {
     /// What the part adds to the report, at the end of the trace.
     pub(crate) fn conclude(mut self, end_ns: u64) -> ConcludedBytes {
         self.close(end_ns);
-        let stored_anywhere = union(self.regions.iter().flat_map(|region| region.footprint.stored().iter().copied()));
+        self.concluded()
+    }
+
+    /// The same after everything was closed.
+    fn concluded(mut self) -> ConcludedBytes {
+        let regions = std::mem::take(&mut self.regions);
         let takes_kv_lives = self.kv_lives.is_some();
-        let types = std::array::from_fn(|type_index| {
-            let is_replaced = takes_kv_lives && type_index == KV_CACHE;
-            type_footprint(&self.regions, type_index, &stored_anywhere, is_replaced)
-        });
-        let requested = self.requested.take().map(|requested| Box::new(self.conclude_requested(&requested)));
-        let kv = self.kv_lives.take().map(|lives| conclude_kv(lives.conclude(), &self.regions));
-        let mut regions: Vec<ConcludedRegion> =
-            self.regions.into_iter().map(|region| conclude_region(region, &stored_anywhere, takes_kv_lives)).collect();
-        regions.sort_unstable_by_key(|region| region.key);
+        let requested = self.requested.take();
+        let requested = requested.map(|requested| Box::new(self.conclude_requested(&regions, &requested)));
+        let kv = self.kv_lives.take().map(|lives| conclude_kv(lives.conclude(), &regions));
+        let (regions, types) = conclude_regions(regions, takes_kv_lives);
+        let is_first = self.followed.is_first();
         ConcludedBytes {
             regions,
             types,
-            ordered: self.part.is_first().then_some(OrderedTallies { tallies: self.tallies, samples: self.samples }),
+            ordered: is_first.then_some(OrderedTallies { tallies: self.tallies, samples: self.samples }),
             step_bytes: self.steps.into_bytes(),
             steps: self.clock.steps(),
             paced_ns: self.clock.at_pace_ns(self.step_ns),
@@ -42,10 +43,9 @@ impl Gatherer {
         }
     }
 
-    fn conclude_requested(&self, requested: &Requested) -> ConcludedRequested {
+    fn conclude_requested(&self, regions: &[Region], requested: &Requested) -> ConcludedRequested {
         let of_type = |type_index: usize| {
-            let regions = self.regions.iter().enumerate();
-            let positions = regions.filter(|(_, region)| region.type_index == type_index).map(|(position, _)| position);
+            let positions = regions.iter().enumerate().filter(|(_, region)| region.type_index == type_index).map(|(position, _)| position);
             requested.of_type(type_index, positions)
         };
         // Of samples nobody can tell what was done to single bytes.
@@ -57,9 +57,54 @@ impl Gatherer {
         };
         ConcludedRequested {
             types: std::array::from_fn(of_type),
-            region_uses: uses.zip(&self.regions).map(of_region).collect(),
+            region_uses: uses.zip(regions).map(of_region).collect(),
         }
     }
+
+    /// The same of a sample: what was counted of rows, and what was followed of each of so many groups.
+    pub(crate) fn conclude_groups(mut self, end_ns: u64, groups: u16) -> (ConcludedBytes, Vec<ConcludedBytes>) {
+        self.close(end_ns);
+        let mut by_group: Vec<Vec<Region>> = (0..=groups).map(|_| Vec::new()).collect();
+        std::mem::take(&mut self.regions)
+            .into_iter()
+            .for_each(|region| by_group[usize::from(region.group)].push(region));
+        let counted = by_group.pop().unwrap_or_default();
+        let steps = (self.clock.steps(), self.steps.bytes().len(), self.clock.at_pace_ns(self.step_ns));
+        let followed = by_group.into_iter().map(|regions| conclude_group(regions, self.kv_lives.is_some(), steps));
+        let followed: Vec<ConcludedBytes> = followed.collect();
+        self.regions = counted;
+        (self.concluded(), followed)
+    }
+}
+
+/// What was followed of one group. It says nothing of steps, rows and tables, which are not those of a group.
+fn conclude_group(regions: Vec<Region>, takes_kv_lives: bool, (steps, places, paced_ns): (u64, usize, f64)) -> ConcludedBytes {
+    let (regions, types) = conclude_regions(regions, takes_kv_lives);
+    ConcludedBytes {
+        regions,
+        types,
+        ordered: None,
+        step_bytes: vec![[0; KNOWN_TYPES]; places],
+        steps,
+        paced_ns,
+        kv: takes_kv_lives.then(ConcludedKv::default),
+        requested: None,
+    }
+}
+
+fn conclude_regions(
+    regions: Vec<Region>,
+    takes_kv_lives: bool,
+) -> (Vec<ConcludedRegion>, [TypeFootprint; KNOWN_TYPES]) {
+    let stored_anywhere = union(regions.iter().flat_map(|region| region.footprint.stored().iter().copied()));
+    let types = std::array::from_fn(|type_index| {
+        let is_replaced = takes_kv_lives && type_index == KV_CACHE;
+        type_footprint(&regions, type_index, &stored_anywhere, is_replaced)
+    });
+    let mut concluded: Vec<ConcludedRegion> =
+        regions.into_iter().map(|region| conclude_region(region, &stored_anywhere, takes_kv_lives)).collect();
+    concluded.sort_unstable_by_key(|region| region.key);
+    (concluded, types)
 }
 
 fn key(region: &Region) -> RegionKey {

@@ -11,7 +11,7 @@ use crate::lives::{ByteRange, Found, Life, LifeMap, LifeSink, Visit};
 use crate::metrics::TypeTallies;
 use crate::metrics::read_frequency::AccessCounts;
 use crate::metrics::retention::{FinishedLife, LifeTally, Needed};
-use crate::part::{Part, squared_bytes};
+use crate::part::{Followed, squared_bytes};
 use crate::reader::{Access, BlockLife, Manner};
 use crate::recency::Recency;
 use crate::region_index::{RegionIndex, Slot};
@@ -21,6 +21,11 @@ use crate::sampling::SamplerTally;
 use crate::step_clock::StepClock;
 use crate::step_windows::{KnownStep, StepRanges, StepWindows};
 use crate::survival::Weight;
+
+/// Where the group of a sample begins in the type of a region's key.
+const GROUP_SHIFT: u32 = 4;
+
+const _: () = assert!(KNOWN_TYPES <= 1 << GROUP_SHIFT);
 
 /// All steps that have begun so far.
 const ALL_STEPS: u32 = u32::MAX;
@@ -33,6 +38,8 @@ pub(crate) struct Region {
     pub(crate) region_id: u64,
     /// Place in [`RegionType::ALL`].
     pub(crate) type_index: usize,
+    /// Group of a sample that its bytes are in.
+    pub(crate) group: u16,
     pub(crate) first_seen_ns: u64,
     pub(crate) last_seen_ns: u64,
     pub(crate) basis: Basis,
@@ -43,10 +50,11 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    fn new(access: &Access) -> Self {
+    fn new(access: &Access, group: u16) -> Self {
         Self {
             region_id: access.region_id,
             type_index: known_index(access.region_type),
+            group,
             first_seen_ns: access.timestamp_ns,
             last_seen_ns: access.timestamp_ns,
             basis: access.basis,
@@ -72,8 +80,7 @@ impl Region {
 
 /// Follows a trace by dwell's definitions.
 pub(crate) struct Gatherer {
-    /// What is followed.
-    pub(crate) part: Part,
+    pub(crate) followed: Followed,
     /// How long a step takes at the pace that suitability is rated at.
     pub(crate) step_ns: f64,
     index: RegionIndex,
@@ -101,9 +108,9 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// A gatherer of nothing yet; `step_ns` is how long a step takes at the pace that suitability is rated at.
-    pub(crate) fn new(step_ns: f64, part: Part) -> Self {
+    pub(crate) fn new(step_ns: f64, followed: Followed) -> Self {
         Self {
-            part,
+            followed,
             step_ns,
             index: RegionIndex::default(),
             regions: Vec::new(),
@@ -152,7 +159,8 @@ impl Gatherer {
 
     /// Takes a life of a KV block, after the rows of the trace, which ended at `end_ns`: the steps have to be known.
     pub(crate) fn push_kv_life(&mut self, life: &BlockLife, end_ns: u64) {
-        if !self.part.has_address(life.address) {
+        // Lives of a table are few, and are not sampled.
+        if matches!(self.followed, Followed::Part(part) if !part.has_address(life.address)) {
             return self.kv_lives.get_or_insert_default().pass_over(life);
         }
         let needed = life.last_read_ns.map(|last_read_ns| Needed {
@@ -213,11 +221,11 @@ impl Gatherer {
             return;
         }
         let type_index = known_index(access.region_type);
-        let counted = self.part.has_region(access.region_id).then(|| self.count(access, type_index));
+        let counted = self.followed.has_region(access.region_id).then(|| self.count(access, type_index));
         if access.basis == Basis::Sampled {
             self.samples.follow(access);
         }
-        if self.part.is_first() {
+        if self.followed.is_first() {
             self.tallies[type_index].follow(access);
         }
         if let (Some(requested), Some(position)) = (&mut self.requested, counted) {
@@ -229,12 +237,11 @@ impl Gatherer {
         if range.0 == range.1 {
             return;
         }
-        let position = counted.or_else(|| self.region_of_bytes(access, type_index));
         if type_index == KV_CACHE && self.kv_lives.is_some() {
-            self.touch_kv(position, range, step, access.timestamp_ns);
+            self.touch_kv(access, step);
         } else {
-            // A row none of whose bytes is followed may still end the dealing; it needs no region.
-            let position = position.unwrap_or(0);
+            // Of a part or a sample, the pieces that are followed have regions of their own.
+            let position = counted.unwrap_or(0);
             let window = step.map_or(0, |step| step.number);
             let is_concluded = access.is_concluded_store();
             let visit = Visit { now_ns: access.timestamp_ns, region: position as u32, window, is_concluded };
@@ -245,20 +252,28 @@ impl Gatherer {
     }
 
     fn count(&mut self, access: &Access, type_index: usize) -> usize {
-        let position = self.region(access, type_index);
+        let position = self.region(access, type_index, self.followed.group_of_rows());
         self.regions[position].count(access);
         position
     }
 
-    /// Where the region of a row is whose rows are counted in another part; none if all of its bytes are elsewhere too.
-    fn region_of_bytes(&mut self, access: &Access, type_index: usize) -> Option<usize> {
-        self.part.pieces((access.address, access.end())).next().map(|_| self.region(access, type_index))
+    /// The visit of bytes that are followed; none if they are not.
+    #[inline]
+    fn visit_of(&mut self, bytes: ByteRange, access: &Access, visit: Visit) -> Option<Visit> {
+        if self.followed.is_whole() {
+            return Some(visit);
+        }
+        let group = self.followed.group(bytes.0)?;
+        let region = self.region(access, known_index(access.region_type), group) as u32;
+        Some(Visit { region, ..visit })
     }
 
     /// Deals a row out to shards. Says whether it could: what is no sample of a value is followed at once, and all after it.
     #[inline]
     fn deal(&mut self, access: &Access, visit: Visit, step: Option<KnownStep>) -> bool {
-        let Some(shards) = &mut self.shards else { return false };
+        if self.shards.is_none() {
+            return false;
+        }
         let parts = LifeShards::parts((access.address, access.end())).filter(|_| access.basis == Basis::Sampled);
         let Some(parts) = parts else {
             self.settle();
@@ -266,11 +281,16 @@ impl Gatherer {
         };
         let is_store = access.op_type == OpType::Store;
         let step = (step, self.clock.begun(access.address));
-        let full = parts.map(|bytes| {
-            let is_followed = bytes.0 != bytes.1 && self.part.has_address(bytes.0);
-            is_followed.then(|| shards.push(WaitingRow::new(bytes, visit, step, is_store))).flatten()
-        });
-        full.into_iter().flatten().for_each(|place| self.work_off_shard(place));
+        for bytes in parts {
+            if bytes.0 == bytes.1 {
+                continue;
+            }
+            let Some(visit) = self.visit_of(bytes, access, visit) else { continue };
+            let row = WaitingRow::new(bytes, visit, step, is_store);
+            if let Some(full) = self.shards.as_mut().and_then(|shards| shards.push(row)) {
+                self.work_off_shard(full);
+            }
+        }
         true
     }
 
@@ -311,24 +331,26 @@ impl Gatherer {
         shards.for_each(|lives| self.lives.merge(lives, |region| region));
     }
 
-    fn region(&mut self, access: &Access, type_index: usize) -> usize {
-        match self.index.slot(access.region_id, type_index as u16) {
+    fn region(&mut self, access: &Access, type_index: usize, group: u16) -> usize {
+        match self.index.slot(access.region_id, type_index as u16 | group << GROUP_SHIFT) {
             Slot::Known(position) => position,
             Slot::New(position) => {
-                self.regions.push(Region::new(access));
+                self.regions.push(Region::new(access, group));
                 position
             }
         }
     }
 
-    fn touch_kv(&mut self, position: Option<usize>, range: ByteRange, step: Option<KnownStep>, now_ns: u64) {
+    fn touch_kv(&mut self, access: &Access, step: Option<KnownStep>) {
         if let Some(step) = step {
-            self.kv_steps.enter(step, range.0);
+            self.kv_steps.enter(step, access.address);
         }
-        let Some(region) = position.map(|position| &mut self.regions[position]) else { return };
-        for range in self.part.pieces(range) {
+        for (group, range) in self.followed.pieces((access.address, access.end())) {
+            let position = self.region(access, KV_CACHE, group);
+            let region = &mut self.regions[position];
             region.footprint.touch(range);
-            self.kv_recency.visit(range, now_ns, |interval_ns, bytes| region.intervals_ns.add(interval_ns, bytes));
+            let rested = |interval_ns, bytes| region.intervals_ns.add(interval_ns, bytes);
+            self.kv_recency.visit(range, access.timestamp_ns, rested);
             if let Some(step) = step {
                 self.steps.add(step, KV_CACHE, self.kv_steps.touch(step, range));
             }
@@ -337,10 +359,11 @@ impl Gatherer {
 
     fn follow(&mut self, found: Found, access: &Access, visit: Visit, counted_in: Option<(KnownStep, usize)>) {
         let range = (access.address, access.end());
-        if self.part.is_whole() {
+        if self.followed.is_whole() {
             return self.follow_bytes((found, range), access, visit, counted_in);
         }
-        for piece in self.part.pieces(range) {
+        for (_, piece) in self.followed.pieces(range) {
+            let Some(visit) = self.visit_of(piece, access, visit) else { continue };
             self.follow_bytes((self.lives.found(piece.0), piece), access, visit, counted_in);
         }
     }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::observation::Observation;
+use crate::part::Part;
 use crate::ranges::byte_count;
 
 /// Kind, place, size and step of a sample.
@@ -49,8 +50,8 @@ proptest! {
         samples in prop::collection::vec((any::<bool>(), 0u64..64, 1u64..24, prop::option::of(0u32..4)), 0..200),
     ) {
         let accesses: Vec<Access> = (0u64..).zip(samples).map(|(row, sample)| access(row * 10, sample)).collect();
-        let dealt = Gatherer::new(1e9, Part::WHOLE);
-        let at_once = Gatherer { shards: None, ..Gatherer::new(1e9, Part::WHOLE) };
+        let dealt = Gatherer::new(1e9, Followed::Part(Part::WHOLE));
+        let at_once = Gatherer { shards: None, ..Gatherer::new(1e9, Followed::Part(Part::WHOLE)) };
         prop_assert!(dealt.shards.is_some());
         prop_assert_eq!(gathered(dealt, &accesses), gathered(at_once, &accesses));
     }
@@ -58,7 +59,7 @@ proptest! {
 
 #[test]
 fn rows_that_are_no_samples_end_the_dealing_and_lose_no_life() {
-    let mut gatherer = Gatherer::new(1e9, Part::WHOLE);
+    let mut gatherer = Gatherer::new(1e9, Followed::Part(Part::WHOLE));
     gatherer.push(&access(10, (true, 0, 8, None)));
     gatherer.push(&access(20, (true, 100_000, 8, None)));
     assert!(gatherer.shards.is_some());

@@ -13,6 +13,7 @@
 
 mod address_order;
 mod analyser;
+mod approximate;
 mod column;
 mod columns;
 mod concluded;
@@ -58,6 +59,7 @@ mod trace_lives;
 pub mod validity;
 
 pub use analyser::{Analyser, Options};
+pub use approximate::{ApproximateBasis, ApproximateFigure, ApproximateType, Approximation, ConcludedSample};
 pub use column::{Column, Getter, Merging, MetricTable, Unit, Value};
 pub use concluded_part::ConcludedPart;
 pub use definitions::RowOrder;

@@ -4,6 +4,7 @@
 //! own memory, counts only the rows of its own regions, and the first part alone follows what depends on the order of all
 //! rows. What the parts conclude adds up to the report on the whole trace, bit for bit: `docs/analysis-in-parts.md`.
 
+use dwell_events::PAGE_SHIFT;
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::ByteRange;
@@ -77,16 +78,6 @@ impl Part {
         self.is_whole() || self.has_hash(hash(region_id))
     }
 
-    /// The pieces of a range that belong to the part: blocks next to each other are one piece.
-    pub(crate) fn pieces(self, (start, end): ByteRange) -> impl Iterator<Item = ByteRange> {
-        let mut from = start;
-        std::iter::from_fn(move || {
-            from = blocks_from(from, end).find(|&block| self.has_address(block))?;
-            let to = blocks_from(from, end).find(|&block| !self.has_address(block)).unwrap_or(end);
-            Some((std::mem::replace(&mut from, to), to))
-        })
-    }
-
     /// Hashes of what belongs to the part, from the first up to but not including the last.
     pub(crate) fn hashes(self) -> (u64, u64) {
         let begin = |number: u32| (u64::from(number) * HASHES).div_ceil(u64::from(self.of));
@@ -99,11 +90,89 @@ impl Part {
     }
 }
 
-/// Where the blocks of a range begin, the first with the range.
-fn blocks_from(start: u64, end: u64) -> impl Iterator<Item = u64> {
-    // Beyond the last block of the address space the next one would begin at 0.
-    let next = |from: &u64| Some(((from >> BLOCK_SHIFT) + 1) << BLOCK_SHIFT).filter(|next| next > from);
-    std::iter::successors(Some(start), next).take_while(move |&block| block < end)
+/// A share of the pages of a trace, in groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSample {
+    /// Pages with a hash below this belong to it.
+    below: u64,
+    groups: u16,
+}
+
+impl PageSample {
+    /// A share above 0 and up to 1.
+    pub(crate) fn new(share: f64, groups: u16) -> Self {
+        Self { below: ((share * HASHES as f64) as u64).clamp(1, HASHES), groups }
+    }
+
+    #[inline]
+    fn group(self, address: u64) -> Option<u16> {
+        let hash = u64::from(hash(address >> PAGE_SHIFT));
+        (hash < self.below).then(|| (hash * u64::from(self.groups) / self.below) as u16)
+    }
+}
+
+/// What of a trace is followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Followed {
+    Part(Part),
+    Sample(PageSample),
+}
+
+impl Followed {
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Part(part) if part.is_whole())
+    }
+
+    /// Whether what depends on the order of all rows is followed.
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, Self::Sample(_)) || matches!(self, Self::Part(part) if part.is_first())
+    }
+
+    /// Whether the rows of a region are counted.
+    #[inline]
+    pub(crate) fn has_region(self, region_id: u64) -> bool {
+        match self {
+            Self::Part(part) => part.has_region(region_id),
+            Self::Sample(_) => true,
+        }
+    }
+
+    /// The group that the byte is followed in, of a part always the same; none if it is not followed.
+    #[inline]
+    pub(crate) fn group(self, address: u64) -> Option<u16> {
+        match self {
+            Self::Part(part) => part.has_address(address).then_some(0),
+            Self::Sample(sample) => sample.group(address),
+        }
+    }
+
+    /// The group in which rows are counted.
+    pub(crate) fn group_of_rows(self) -> u16 {
+        match self {
+            Self::Part(_) => 0,
+            Self::Sample(sample) => sample.groups,
+        }
+    }
+
+    /// The pieces of a range that are followed, each in one group.
+    pub(crate) fn pieces(self, (start, end): ByteRange) -> impl Iterator<Item = (u16, ByteRange)> {
+        let mut from = start;
+        std::iter::from_fn(move || {
+            let (begin, group) = self.groups_from(from, end).find_map(|(begin, group)| Some((begin, group?)))?;
+            let to = self.groups_from(begin, end).find(|(_, other)| *other != Some(group)).map_or(end, |(to, _)| to);
+            from = to;
+            Some((group, (begin, to)))
+        })
+    }
+
+    /// Where blocks or pages of a range begin, the first with the range, and their groups.
+    fn groups_from(self, start: u64, end: u64) -> impl Iterator<Item = (u64, Option<u16>)> {
+        let shift = if matches!(self, Self::Part(_)) { BLOCK_SHIFT } else { PAGE_SHIFT };
+        // Beyond the last block of the address space the next one would begin at 0.
+        let next = move |from: &u64| Some(((from >> shift) + 1) << shift).filter(|next| next > from);
+        let begins = std::iter::successors(Some(start), next).take_while(move |&begin| begin < end);
+        begins.map(move |begin| (begin, self.group(begin)))
+    }
 }
 
 /// The finalizer of SplitMix64: neighbours fall to parts as if by chance, on every machine alike.
@@ -150,6 +219,27 @@ mod tests {
         Part::new(number, of).unwrap()
     }
 
+    fn pieces_of(part: Part, range: ByteRange) -> Vec<ByteRange> {
+        Followed::Part(part).pieces(range).map(|(_, piece)| piece).collect()
+    }
+
+    #[test]
+    fn a_sample_is_its_share_of_the_pages_in_groups_of_the_same_size() {
+        let sample = PageSample::new(0.1, 4);
+        let mut pages = [0u32; 4];
+        (0..100_000u64)
+            .filter_map(|page| sample.group(page << PAGE_SHIFT))
+            .for_each(|group| pages[usize::from(group)] += 1);
+        assert!(pages.iter().all(|&pages| (2_300..2_700).contains(&pages)), "{pages:?}");
+        assert!((0..1_000u64).all(|page| PageSample::new(1.0, 4).group(page << PAGE_SHIFT).is_some()));
+        let range = (100, 90_000 << PAGE_SHIFT);
+        let pieces: Vec<_> = Followed::Sample(sample).pieces(range).collect();
+        assert!(pieces.iter().all(|&(group, (start, end))| sample.group(start) == Some(group) && start < end));
+        assert_eq!(pieces.iter().map(|(_, (start, end))| (end - start) >> PAGE_SHIFT).sum::<u64>(), {
+            (1..90_000u64).filter(|page| sample.group(page << PAGE_SHIFT).is_some()).count() as u64
+        });
+    }
+
     #[test]
     fn parts_are_numbered_from_one() {
         assert_eq!([(0, 1), (2, 1), (1, 0), (1, Part::MOST + 1)].map(|(number, of)| Part::new(number, of)), [None; 4]);
@@ -171,7 +261,7 @@ mod tests {
     #[test]
     fn the_last_bytes_of_the_address_space_are_in_a_part() {
         let range = (u64::MAX - 10, u64::MAX);
-        let pieces: Vec<ByteRange> = Part::all(3).flat_map(|part| part.pieces(range)).collect();
+        let pieces: Vec<ByteRange> = Part::all(3).flat_map(|part| pieces_of(part, range)).collect();
         assert_eq!(pieces, [range]);
         assert_eq!(squared_bytes(range), 100);
         assert_eq!(squared_bytes((5, 5)), 0);
@@ -185,13 +275,13 @@ mod tests {
             of in 1u32..9,
         ) {
             let range = (start, start + bytes);
-            let mut pieces: Vec<ByteRange> = Part::all(of).flat_map(|part| part.pieces(range)).collect();
+            let mut pieces: Vec<ByteRange> = Part::all(of).flat_map(|part| pieces_of(part, range)).collect();
             pieces.sort_unstable();
             prop_assert_eq!(pieces.iter().map(|(start, end)| end - start).sum::<u64>(), bytes);
             prop_assert!(pieces.windows(2).all(|pair| pair[0].1 == pair[1].0));
             prop_assert_eq!(pieces.iter().map(|&piece| squared_bytes(piece)).sum::<u128>(), squared_bytes(range));
             for part in Part::all(of) {
-                prop_assert!(part.pieces(range).all(|(start, end)| part.has_address(start) && part.has_address(end - 1)));
+                prop_assert!(pieces_of(part, range).iter().all(|&(start, end)| part.has_address(start) && part.has_address(end - 1)));
             }
         }
 

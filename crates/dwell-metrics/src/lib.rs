@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod approximation;
 mod error;
 mod explanation;
 mod kv_map;
@@ -24,6 +25,7 @@ use dwell_analysis::overview::{Overview, OverviewBuilder};
 use dwell_analysis::{Analyser, AnalysisError, MetricsReport, Options, RowOrder};
 use dwell_store::{RunDir, RunState, ensure_listed_tables};
 
+pub use approximation::approximate_run;
 pub use error::MetricsError;
 pub use explanation::{Explanation, PartExplanation, explain};
 pub use memory_limit::{LEAST_MEMORY_BYTES, analyse_run_within};

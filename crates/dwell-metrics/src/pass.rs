@@ -12,7 +12,8 @@ use crate::{MetricsError, failed, read_ahead};
 /// Pushes all rows of a run.
 pub(crate) fn push_tables(run: &RunDir, analyser: Analyser) -> Result<Analyser, MetricsError> {
     let mut pass = Pass::begin(run, analyser)?;
-    pass.push_trace(|_| ControlFlow::Continue(()))?;
+    // It goes on to the end.
+    let _ = pass.push_trace(|_| ControlFlow::Continue(()))?;
     pass.push_blocks()?;
     Ok(pass.analyser)
 }

@@ -24,7 +24,7 @@ pub(crate) fn for_each_batch(
 ) -> Result<ControlFlow<()>, MetricsError> {
     let is_long = table.total_rows() >= LEAST_ROWS;
     let mut take = |batch: Batch| take(&batch?);
-    if is_long { read_ahead(table, &mut take) } else { taken({ table }, &mut take) }
+    if is_long { read_ahead(table, &mut take) } else { taken(table, &mut take) }
 }
 
 /// Why no more batches are taken.

@@ -50,6 +50,18 @@ pub(crate) struct ScaleArgs {
     /// At least 128MiB.
     #[arg(long, value_name = "SIZE", value_parser = byte_count, conflicts_with_all = ["part", "merge_parts"])]
     pub(crate) memory_limit: Option<u64>,
+    /// Estimate the metrics from this share of the pages, as in --approximate=2%, with 95 % intervals. Share if none is
+    /// given: 10%.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        value_parser = parse_share,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10%",
+        conflicts_with_all = ["memory_limit", "part", "merge_parts", "explain"]
+    )]
+    pub(crate) approximate: Option<f64>,
     /// Analyse one part of the trace, number K of N from 1, and write what it adds to the report.
     #[arg(long, value_name = "K/N", value_parser = parse_part, requires = "part_output", conflicts_with_all = ["json", "metrics"])]
     pub(crate) part: Option<Part>,
@@ -74,9 +86,17 @@ impl ScaleArgs {
             ("--part", self.part.is_some()),
             ("--merge-parts", !self.merge_parts.is_empty()),
             ("--explain", self.explain),
+            ("--approximate", self.approximate.is_some()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
+}
+
+/// A share: `10%`, `0.1`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.trim().parse::<f64>().map_err(|_| "a share is a number as in 10% or 0.1".to_owned())? / unit;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("it must be above 0 and at most 100%".to_owned()) }
 }
 
 fn parse_part(text: &str) -> Result<Part, String> {
@@ -115,6 +135,14 @@ pub(crate) struct RecoverArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_above_nothing_and_at_most_all() {
+        assert_eq!((parse_share("10%"), parse_share("0.25"), parse_share("100 %")), (Ok(0.1), Ok(0.25), Ok(1.0)));
+        for text in ["", "0", "101%", "-1", "ten", "nan"] {
+            assert!(parse_share(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn parts_are_numbered_from_one_to_their_number() {

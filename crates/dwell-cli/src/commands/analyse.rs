@@ -9,7 +9,7 @@ use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
 use dwell_store::{FilesRead, RunDir, TreeKind};
 
-use super::{analyse_part, analyse_tree};
+use super::{analyse_part, analyse_share, analyse_tree};
 use crate::args::AnalyseArgs;
 use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted};
@@ -34,6 +34,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     warn_of_changed_files(&run, FilesRead::Tables);
     if args.scale.explain {
         return analyse_part::explain(&run, args);
+    }
+    if let Some(share) = args.scale.approximate {
+        return analyse_share::run(&run, args, share);
     }
     if let (Some(part), Some(file)) = (args.scale.part, &args.scale.part_output) {
         return analyse_part::write(&run, args, part, file);
@@ -96,7 +99,8 @@ impl AnalyseArgs {
 /// Metrics on request keep what they need of all bytes in memory.
 fn refuse_requested_in_parts(args: &AnalyseArgs) -> Result<(), Failure> {
     let scale = &args.scale;
-    let is_in_parts = scale.part.is_some() || !scale.merge_parts.is_empty() || scale.memory_limit.is_some();
+    let is_limited = scale.memory_limit.is_some() || scale.approximate.is_some();
+    let is_in_parts = scale.part.is_some() || !scale.merge_parts.is_empty() || is_limited;
     if !is_in_parts || args.options().requested.is_empty() {
         return Ok(());
     }

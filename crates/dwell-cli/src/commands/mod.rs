@@ -2,6 +2,7 @@
 
 pub(crate) mod analyse;
 mod analyse_part;
+mod analyse_share;
 mod analyse_tree;
 pub(crate) mod capture;
 pub(crate) mod compare;
