@@ -73,7 +73,8 @@ def _analysis(args: argparse.Namespace) -> Analysis:
 
 
 def _summary(analysis: Analysis) -> str:
-    counts = [f"{len(analysis.runs) - len(analysis.failed)} runs analysed"]
+    analysed = len(analysis.runs) - len(analysis.failed)
+    counts = [f"{analysed} {'run' if analysed == 1 else 'runs'} analysed"]
     for runs, what in (
         (analysis.failed, "failed"),
         (analysis.kept, "kept"),
@@ -106,7 +107,7 @@ def _splitting(args: argparse.Namespace) -> Splitting:
 
 
 def _limits(args: argparse.Namespace) -> Limits:
-    return Limits(args.in_flight, args.cpus_per_task, args.retries)
+    return Limits(args.in_flight, args.cpus_per_task, args.memory_limit, args.retries)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_size(analyse, "--split-above", Splitting.above_bytes, "split runs whose trace is larger. Default: 4G")
     add("--in-flight", type=int, metavar="N", help="tasks submitted at a time. Default: twice the CPUs of the cluster")
     add("--cpus-per-task", type=float, metavar="N", default=1.0, help="CPUs that a task reserves. Default: 1")
+    _add_size(analyse, "--memory-limit", None, "memory that a task reserves and keeps within. Default: none")
     add("--retries", type=int, metavar="N", default=3, help="repetitions of a task whose worker died. Default: 3")
     add("--scratch", metavar="DIR", help="folder for temporary files on every node. Default: the system's")
     _add_size(analyse, "--scratch-limit", None, "bytes of temporary files on a node. Default: half of its free space")

@@ -12,7 +12,7 @@ from dwell.cluster.plan import Plan, PlannedRun, Splitting, plan_runs
 from dwell.cluster.pool import Limits, Pool
 from dwell.cluster.progress import Progress
 from dwell.cluster.s3 import credentials_here
-from dwell.cluster.sources import Source, find_runs, open_source
+from dwell.cluster.sources import find_runs, open_source
 from dwell.cluster.tasks import (
     Analysed,
     Failure,
@@ -29,7 +29,7 @@ __all__ = ["Analysis", "RunAnalysis", "analyse", "explain"]
 # Options of `dwell analyse` that are for several runs, or that the tasks themselves pass.
 _OPTIONS_REFUSED = {
     *("-o", "--output", "--force", "--json", "--experiment", "--include"),
-    *("--part", "--part-output", "--parts", "--merge-parts", "--explain"),
+    *("--part", "--part-output", "--parts", "--merge-parts", "--explain", "--memory-limit"),
 }
 
 
@@ -85,8 +85,11 @@ def analyse(
 
     A run that cannot be analysed is in `failed` of the result, and the others go on.
     """
-    settings = _settings(uri, options, endpoint_url, forward_credentials, scratch_dir, scratch_limit_bytes)
-    source = settings.source
+    _check_options(options)
+    source = open_source(uri, endpoint_url, credentials_here() if forward_credentials else None)
+    settings = Settings(
+        source, command_version(), tuple(options), limits.memory_bytes, scratch_dir, scratch_limit_bytes
+    )
     plan = plan_runs(source, find_runs(source), splitting)
     target = open_output(os.fspath(output) if output else f"{source.uri}-analysis", endpoint_url)
     plan, kept = _without_done(plan, target, settings, force, resume)
@@ -169,20 +172,6 @@ def failure_text(run: RunAnalysis) -> str:
     """Why a run has no analysis, as lines for standard error."""
     assert run.failure is not None
     return "\n".join([f"error: {run.uri}: {run.failure.message}", *(f"hint: {hint}" for hint in run.failure.hints)])
-
-
-def _settings(
-    uri: str | os.PathLike[str],
-    options: Sequence[str],
-    endpoint_url: str | None,
-    forward_credentials: bool,
-    scratch_dir: str | None,
-    scratch_limit_bytes: int | None,
-) -> Settings:
-    _check_options(options)
-    credentials = credentials_here() if forward_credentials else None
-    source: Source = open_source(uri, endpoint_url, credentials)
-    return Settings(source, command_version(), tuple(options), scratch_dir, scratch_limit_bytes)
 
 
 def _check_options(options: Sequence[str]) -> None:

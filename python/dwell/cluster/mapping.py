@@ -59,7 +59,7 @@ def map_runs(
     credentials = credentials_here() if forward_credentials else None
     source = open_source(uri, endpoint_url, credentials)
     runs = find_runs(source)
-    settings = Settings(source, "", (), scratch_dir, scratch_limit_bytes)
+    settings = Settings(source, "", scratch_dir=scratch_dir, scratch_limit_bytes=scratch_limit_bytes)
     return _mapped(function, runs, Pool(address, settings, limits))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
 from dataclasses import dataclass
 from typing import Any
 
 from dwell.cluster.progress import bytes_text
 from dwell.cluster.runs import Run
 from dwell.cluster.sources import Source, is_remote
+from dwell.command import error_of, find_command
 from dwell.errors import UsageError
 
 __all__ = ["Plan", "PlannedRun", "Splitting", "explained_text", "plan_runs"]
@@ -87,7 +90,7 @@ def explained_text(explained: dict[str, Any]) -> str:
         f"source   {explained['source']}",
         f"runs     {len(explained['runs'])} to analyse, {len(explained['without_trace'])} without a trace",
         f"tasks    {explained['tasks']}",
-        f"reads    {bytes_text(explained['read_bytes'])}",
+        f"reads    {bytes_text(explained['read_bytes'])} at most",
         f"scratch  {bytes_text(explained['scratch_bytes'])} for the largest run, on the node that reads it",
         f"where    {explained['where']}",
         "",
@@ -103,16 +106,29 @@ def explained_text(explained: dict[str, Any]) -> str:
 def _explained(source: Source, planned: PlannedRun, options: tuple[str, ...]) -> dict[str, Any]:
     run = planned.run
     size_bytes = sum(file.size_bytes for file in run.files_for_analysis())
-    # Nodes keep what they downloaded for the next part; at worst every part is on another node, and the merge too.
-    read_bytes = size_bytes * planned.tasks if is_remote(source) else size_bytes
-    return {
+    told: dict[str, Any] = {
         "run": run.name or run.uri,
         "tasks": planned.tasks,
         "parts": planned.parts,
         "trace_bytes": run.trace_bytes,
-        "read_bytes": read_bytes,
+        # Nodes keep what they downloaded for the next part; at worst every part is on a node of its own.
+        "read_bytes": size_bytes * planned.parts,
         "scratch_bytes": size_bytes if is_remote(source) else 0,
     }
+    # The command looks into the trace to tell. For every run of a large tree that would take minutes.
+    if planned.parts > 1 and not is_remote(source):
+        command = _explanation_of(run.uri, planned.parts, options)
+        told |= {"read_bytes": sum(part["column_bytes"] for part in command["parts"]), "command": command}
+    return told
+
+
+def _explanation_of(run: str, parts: int, options: tuple[str, ...]) -> Any:
+    """What `dwell analyse --explain` says about a run in so many parts."""
+    words = [find_command(), "analyse", run, "--explain", "--parts", str(parts), "--json", *options]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise error_of(done.stderr, f"`dwell analyse --explain` exited with {done.returncode}")
+    return json.loads(done.stdout)
 
 
 def _where(source: Source, cpus_per_task: float) -> str:

@@ -1,7 +1,8 @@
-"""Tasks on a Ray cluster: a bounded number in flight, repeated when their worker dies, cancelled when nobody waits for them."""
+"""Tasks on a Ray cluster: a bounded number in flight, repeated when their worker dies, ended when nobody waits for them."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dwell.errors import DwellError, UsageError
 
 __all__ = ["Limits", "Pool"]
 
-# How long tasks may take to remove their files after they were cancelled, before their workers are killed.
+# How long tasks may take to end after they were cancelled, and nodes to say that they removed scratch files.
 _GRACE_S = 10.0
 _WAIT_S = 0.2
 
@@ -25,6 +26,8 @@ class Limits:
     in_flight: int | None = None
     """Tasks that are submitted and not done. By default twice as many as the cluster can run at once."""
     cpus_per_task: float = 1.0
+    memory_bytes: int | None = None
+    """Memory that a task reserves on its node; a run that is not split is analysed within it."""
     retries: int = 3
     """How often a task is repeated whose worker or node died."""
 
@@ -34,7 +37,7 @@ class Limits:
 
 
 class Pool:
-    """A connection to a cluster, and the tasks that run there. Leaving the block cancels what still runs."""
+    """A connection to a cluster, and the tasks that run there. Leaving the block ends what still runs."""
 
     def __init__(self, address: str | None, settings: Settings, limits: Limits) -> None:
         self._ray = _import_ray()
@@ -42,8 +45,10 @@ class Pool:
         self._limits = limits
         self._keys: dict[Any, Hashable] = {}
         self._is_own = not self._ray.is_initialized()
+        # None starts a cluster on this machine, unless the variable is set.
+        self._address = address or os.environ.get("RAY_ADDRESS")
         if self._is_own:
-            self._connect(address)
+            self._connect()
         self.in_flight_max = limits.in_flight or self._default_in_flight()
         self._warn_if_no_node_fits()
 
@@ -52,8 +57,7 @@ class Pool:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            self._cancel()
-            self._sweep()
+            self._stop()
         finally:
             if self._is_own:
                 self._ray.shutdown()
@@ -71,6 +75,7 @@ class Pool:
         remote = self._ray.remote(task).options(
             name=f"dwell {task.__name__}",
             num_cpus=self._limits.cpus_per_task,
+            memory=self._limits.memory_bytes,
             max_retries=self._limits.retries,
             retry_exceptions=[Interrupted],
             scheduling_strategy="SPREAD",
@@ -98,12 +103,12 @@ class Pool:
     def _times(self) -> str:
         return f" {self._limits.retries + 1} times" if self._limits.retries else ""
 
-    def _connect(self, address: str | None) -> None:
+    def _connect(self) -> None:
         try:
-            self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise DwellError(
-                f"connecting to a Ray cluster at {address or 'this machine'} failed: {_last_line(error)}",
+                f"connecting to a Ray cluster at {self._address or 'this machine'} failed: {_last_line(error)}",
                 ["start one with `ray start --head`, and pass the address that it prints"],
             ) from error
 
@@ -112,21 +117,36 @@ class Pool:
         return max(2, int(2 * cpus / max(self._limits.cpus_per_task, 0.1)))
 
     def _warn_if_no_node_fits(self) -> None:
-        largest = max((node["Resources"].get("CPU", 0.0) for node in self._alive_nodes()), default=0.0)
-        if largest < self._limits.cpus_per_task:
-            print(
-                f"warning: no node has {self._limits.cpus_per_task:g} CPUs; tasks wait until one joins", file=sys.stderr
-            )
+        if not self._nodes_for_tasks():
+            cpus = f"{self._limits.cpus_per_task:g}"
+            print(f"warning: no node has {cpus} CPUs; tasks wait until one joins", file=sys.stderr)
 
-    def _alive_nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+    def _nodes_for_tasks(self) -> list[str]:
+        """The nodes on which tasks may run. A head is often without CPUs."""
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        return [node["NodeID"] for node in alive if node["Resources"].get("CPU", 0.0) >= self._limits.cpus_per_task]
 
-    def _cancel(self) -> None:
-        """Cancels what runs. Tasks get time to remove their files; after that their workers are killed."""
+    def _stop(self) -> None:
+        """Ends what runs, and removes scratch files from all nodes: what was kept for later tasks, and what killed workers
+        left."""
         running = list(self._keys)
         self._keys.clear()
         if not running:
-            return
+            self._sweep(wait_s=0.0)
+        elif self._is_own:
+            # Ray ends the tasks of a process that leaves. `ray.cancel` would do it one by one, and version 2.60 aborts this
+            # process if a task completes at that moment ("Tried to complete task that was not pending").
+            self._ray.shutdown()
+            self._settings.scratch().sweep(_GRACE_S)
+            if self._address not in (None, "local"):
+                self._connect()
+                self._sweep(_GRACE_S)
+        else:
+            self._cancel(running)
+            self._sweep(_GRACE_S)
+
+    def _cancel(self, running: list[Any]) -> None:
+        """Cancels tasks on a connection that is not ours. They get time to remove their files."""
         for is_forced in (False, True):
             for reference in running:
                 self._ray.cancel(reference, force=is_forced)
@@ -134,18 +154,18 @@ class Pool:
             if not running:
                 return
 
-    def _sweep(self) -> None:
-        """Removes scratch files from all nodes: what was kept for later tasks, and what killed workers left."""
+    def _sweep(self, wait_s: float) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         references = [
             self._ray.remote(sweep)
-            .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
-            .remote(self._settings)
-            for node in self._alive_nodes()
+            .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+            .remote(self._settings, wait_s)
+            for node in self._nodes_for_tasks()
         ]
         # A node that does not answer is swept by the next analysis on it.
-        self._ray.wait(references, num_returns=len(references), timeout=_GRACE_S)
+        if references:
+            self._ray.wait(references, num_returns=len(references), timeout=wait_s + _GRACE_S)
 
 
 def _import_ray() -> Any:

@@ -56,9 +56,14 @@ class S3Prefix:
             ]
 
     def download(self, path: str, to: Path) -> None:
-        to.parent.mkdir(parents=True, exist_ok=True)
         with _errors(f"downloading {self.uri}/{path}"):
             self._client().download_file(self.bucket, self._key(path), str(to))
+
+    def read_end(self, path: str, size_bytes: int) -> bytes:
+        """The last bytes of an object."""
+        with _errors(f"reading the end of {self.uri}/{path}"):
+            found = self._client().get_object(Bucket=self.bucket, Key=self._key(path), Range=f"bytes=-{size_bytes}")
+            return bytes(found["Body"].read())
 
     def read(self, path: str) -> bytes | None:
         """The content of an object; `None` if there is none."""

@@ -52,11 +52,16 @@ class Scratch:
         with self._filled(key, reserved_bytes, fill, is_kept=True) as folder:
             yield folder
 
-    def sweep(self) -> None:
-        """Removes what no task uses, also what killed processes left."""
-        if self._root.is_dir():
+    def sweep(self, wait_s: float = 0.0) -> None:
+        """Removes what no task uses, also what killed processes left. Waits so long for tasks that are ending."""
+        end_s = time.monotonic() + wait_s
+        while self._root.is_dir():
             with self._ledger():
                 self._evict()
+                is_clean = not self._entries()
+            if is_clean or time.monotonic() >= end_s:
+                return
+            time.sleep(_POLL_S)
 
     @contextmanager
     def _filled(self, key: str, reserved_bytes: int, fill: Callable[[Path], None], is_kept: bool) -> Iterator[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,15 @@ from dwell.cluster.s3 import Credentials, S3Prefix, parse_s3
 from dwell.cluster.scratch import Scratch
 from dwell.errors import NotFoundError, StorageError
 
-__all__ = ["Source", "fetched", "find_runs", "is_remote", "open_source"]
+__all__ = ["Source", "fetched", "fetched_without_rows", "find_runs", "is_remote", "open_source"]
 
 # A file of a run lies at most so many folders below the root of a tree: model, run, raw, programs.
 _DEEPEST = 4
+_PARQUET_END_BYTES = 8
+# Reserved for the footer of a long trace: about 100 bytes for each column of each row group.
+_FOOTER_BYTES = 64 << 20
+# The command compares files of up to 8 MiB with the manifest, all bytes of them.
+_LONG_TRACE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class LocalFolder:
 
 
 Source = LocalFolder | S3Prefix
+Download = Callable[[S3Prefix, StoredFile, Path], None]
 
 
 def open_source(uri: str | os.PathLike[str], endpoint_url: str | None, credentials: Credentials | None) -> Source:
@@ -67,10 +73,35 @@ def fetched(source: Source, run: Run, files: Sequence[StoredFile], scratch: Scra
     """A local folder with these files of a run, while the block lasts. Files in a folder are read where they are."""
     if isinstance(source, LocalFolder):
         yield _existing(run)
-        return
-    below = source.below(run.name)
-    size_bytes = sum(file.size_bytes for file in files)
-    with scratch.shared(_key(run, files), size_bytes, lambda folder: _download(below, run, files, folder)) as folder:
+    else:
+        size_bytes = sum(file.size_bytes for file in files)
+        with _downloaded(source, run, files, _download, scratch, size_bytes) as folder:
+            yield folder
+
+
+@contextmanager
+def fetched_without_rows(source: Source, run: Run, files: Sequence[StoredFile], scratch: Scratch) -> Iterator[Path]:
+    """The same, with the footer of a long trace alone, which tells traces apart: parts are merged without reading rows."""
+    if isinstance(source, LocalFolder) or not any(_is_long_trace(file) for file in files):
+        with fetched(source, run, files, scratch) as folder:
+            yield folder
+    else:
+        size_bytes = sum(_FOOTER_BYTES if _is_long_trace(file) else file.size_bytes for file in files)
+        with _downloaded(source, run, files, _download_footer, scratch, size_bytes) as folder:
+            yield folder
+
+
+@contextmanager
+def _downloaded(
+    source: S3Prefix, run: Run, files: Sequence[StoredFile], download: Download, scratch: Scratch, size_bytes: int
+) -> Iterator[Path]:
+    def fill(folder: Path) -> None:
+        for file in files:
+            to = folder / _folder_name(run) / file.path
+            to.parent.mkdir(parents=True, exist_ok=True)
+            download(source.below(run.name), file, to)
+
+    with scratch.shared(_key(download.__name__, run, files), size_bytes, fill) as folder:
         yield folder / _folder_name(run)
 
 
@@ -83,17 +114,32 @@ def _existing(run: Run) -> Path:
     return Path(run.uri)
 
 
-def _download(source: S3Prefix, run: Run, files: Sequence[StoredFile], folder: Path) -> None:
-    run_folder = folder / _folder_name(run)
-    for file in files:
-        to = run_folder / file.path
-        source.download(file.path, to)
-        found_bytes = to.stat().st_size
-        if found_bytes != file.size_bytes:
-            raise StorageError(
-                f"downloading {source.uri}/{file.path} gave {found_bytes:,} bytes where {file.size_bytes:,} were listed; "
-                "it was changed meanwhile"
-            )
+def _download(source: S3Prefix, file: StoredFile, to: Path) -> None:
+    source.download(file.path, to)
+    found_bytes = to.stat().st_size
+    if found_bytes != file.size_bytes:
+        raise StorageError(
+            f"downloading {source.uri}/{file.path} gave {found_bytes:,} bytes where {file.size_bytes:,} were listed; "
+            "it was changed meanwhile"
+        )
+
+
+def _download_footer(source: S3Prefix, file: StoredFile, to: Path) -> None:
+    """Downloads a file; of a long trace its footer alone, at the end of a file that is as long and otherwise a hole."""
+    if not _is_long_trace(file):
+        _download(source, file, to)
+        return
+    # A Parquet file ends with the length of its footer and 4 bytes of magic.
+    end = source.read_end(file.path, _PARQUET_END_BYTES)
+    footer_bytes = int.from_bytes(end[:4], "little") + _PARQUET_END_BYTES
+    footer = source.read_end(file.path, min(footer_bytes, file.size_bytes))
+    with open(to, "wb") as written:
+        written.seek(file.size_bytes - len(footer))
+        written.write(footer)
+
+
+def _is_long_trace(file: StoredFile) -> bool:
+    return file.path == "trace.parquet" and file.size_bytes > _LONG_TRACE_BYTES
 
 
 def _folder_name(run: Run) -> Path:
@@ -101,9 +147,9 @@ def _folder_name(run: Run) -> Path:
     return Path(*run.uri.split("://")[-1].split("/")[-2:])
 
 
-def _key(run: Run, files: Sequence[StoredFile]) -> str:
+def _key(what: str, run: Run, files: Sequence[StoredFile]) -> str:
     """Other content has another key, so that nothing old is ever read."""
-    told = "\n".join([run.uri, *(f"{file.path}\t{file.size_bytes}\t{file.tag}" for file in files)])
+    told = "\n".join([what, run.uri, *(f"{file.path}\t{file.size_bytes}\t{file.tag}" for file in files)])
     return hashlib.sha256(told.encode()).hexdigest()
 
 

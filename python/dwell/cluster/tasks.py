@@ -8,15 +8,15 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dwell.cluster.runs import Run
+from dwell.cluster.runs import Run, StoredFile
 from dwell.cluster.scratch import Scratch
-from dwell.cluster.sources import Source, fetched
+from dwell.cluster.sources import Source, fetched, fetched_without_rows
 from dwell.command import error_of, find_command
 from dwell.errors import DwellError
 
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 Result = TypeVar("Result")
+Fetch = Callable[[Source, Run, Sequence[StoredFile], Scratch], AbstractContextManager[Path]]
 
 # How often a task looks whether it was cancelled while the command computes.
 _POLL_S = 0.05
@@ -55,8 +56,13 @@ class Settings:
     source: Source
     version: str
     options: tuple[str, ...] = ()
+    memory_bytes: int | None = None
     scratch_dir: str | None = None
     scratch_limit_bytes: int | None = None
+
+    def memory_limit(self) -> list[str]:
+        """The option of the command, which parts do not have: a run is split to need less."""
+        return [] if self.memory_bytes is None else ["--memory-limit", str(self.memory_bytes)]
 
     def scratch(self) -> Scratch:
         return Scratch(self.scratch_dir, self.scratch_limit_bytes)
@@ -116,9 +122,9 @@ def call_with_run(settings: Settings, run: Run, function: Callable[[Path], Any])
     return _told(lambda: _called(settings, run, function))
 
 
-def sweep(settings: Settings) -> None:
+def sweep(settings: Settings, wait_s: float) -> None:
     """Removes scratch files of this node that no task uses."""
-    settings.scratch().sweep()
+    settings.scratch().sweep(wait_s)
 
 
 def _told(work: Callable[[], Result]) -> Result | Failure:
@@ -133,18 +139,16 @@ def _told(work: Callable[[], Result]) -> Result | Failure:
 
 def _analysed(settings: Settings, run: Run, parts: Sequence[bytes]) -> Analysed:
     reserved_bytes = _OUTPUT_BYTES + sum(map(len, parts))
-    with _prepared(settings, run, reserved_bytes) as (path, folder):
-        merge = _written_parts(folder, parts)
-        return _run_analysis(path, folder, [*settings.options, *merge])
+    fetch = fetched_without_rows if parts else fetched
+    with _prepared(settings, run, reserved_bytes, fetch) as (path, folder):
+        way = _written_parts(folder, parts) if parts else settings.memory_limit()
+        return _run_analysis(path, folder, [*settings.options, *way])
 
 
 def _run_analysis(run: Path, folder: Path, options: Sequence[str]) -> Analysed:
     written = folder / "written"
-    printed, warnings = _dwell(["analyse", str(run), "--json", *options], folder)
-    files = {"report.json": printed}
-    if written.is_dir():
-        files |= {path.name: path.read_bytes() for path in sorted(written.iterdir())}
-    return Analysed(files, warnings)
+    warnings = _dwell(["analyse", str(run), "-o", str(written), *options], folder)
+    return Analysed({path.name: path.read_bytes() for path in sorted(written.iterdir())}, warnings)
 
 
 def _written_parts(folder: Path, parts: Sequence[bytes]) -> list[str]:
@@ -152,7 +156,7 @@ def _written_parts(folder: Path, parts: Sequence[bytes]) -> list[str]:
     paths = [folder / f"part-{number}" for number in range(len(parts))]
     for path, content in zip(paths, parts, strict=True):
         path.write_bytes(content)
-    return ["--merge-parts", *map(str, paths)] if paths else []
+    return ["--merge-parts", *map(str, paths)]
 
 
 def _part(settings: Settings, run: Run, number: int, count: int) -> Part:
@@ -166,12 +170,12 @@ def _part(settings: Settings, run: Run, number: int, count: int) -> Part:
 
 
 @contextmanager
-def _prepared(settings: Settings, run: Run, reserved_bytes: int) -> Iterator[tuple[Path, Path]]:
+def _prepared(settings: Settings, run: Run, reserved_bytes: int, fetch: Fetch = fetched) -> Iterator[tuple[Path, Path]]:
     """The local path of a run, and a folder of the task's own."""
     _check_version(settings)
     scratch = settings.scratch()
     files = run.files_for_analysis()
-    with fetched(settings.source, run, files, scratch) as path, scratch.private(reserved_bytes) as folder:
+    with fetch(settings.source, run, files, scratch) as path, scratch.private(reserved_bytes) as folder:
         yield path, folder
 
 
@@ -183,26 +187,25 @@ def _called(settings: Settings, run: Run, function: Callable[[Path], Any]) -> Ca
             return Failure(f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
 
 
-def _dwell(arguments: Sequence[str], folder: Path) -> tuple[bytes, tuple[str, ...]]:
-    """What the command prints, and its warnings."""
-    with open(folder / "stdout", "w+b") as stdout, open(folder / "stderr", "w+b") as stderr:
+def _dwell(arguments: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Runs the command; returns its warnings."""
+    with open(folder / "stderr", "w+b") as stderr:
         process = subprocess.Popen(
             [find_command(), *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=stdout,
+            stdout=subprocess.DEVNULL,
             stderr=stderr,
             preexec_fn=_die_with_parent,
         )
         status = _wait(process)
-        stdout.seek(0)
         stderr.seek(0)
         said = stderr.read().decode(errors="replace")
-        if status < 0:
-            raise Interrupted(f"`dwell {' '.join(arguments)}` was killed by {signal.Signals(-status).name}")
-        # 1 means that there is a result, and something about it to know.
-        if status not in (0, 1):
-            raise error_of(said, f"`dwell analyse` exited with {status}")
-        return stdout.read(), tuple(line for line in said.splitlines() if line.startswith("warning: "))
+    if status < 0:
+        raise Interrupted(f"`dwell {' '.join(arguments)}` was killed by {signal.Signals(-status).name}")
+    # 1 means that there is a result, and something about it to know.
+    if status not in (0, 1):
+        raise error_of(said, f"`dwell analyse` exited with {status}")
+    return tuple(line for line in said.splitlines() if line.startswith("warning: "))
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

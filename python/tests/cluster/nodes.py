@@ -124,11 +124,18 @@ def wait_until(is_so: object, what: str, limit_s: float = READY_LIMIT_S) -> None
         time.sleep(0.02)
 
 
-def _session(process: psutil.Process) -> int | None:
-    """The session of a process that has not ended: its parent may be slow to take note of its end."""
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended: its parent may be slow to take note of its end."""
     try:
-        return os.getsid(process.pid) if process.status() != psutil.STATUS_ZOMBIE else None
-    except (ProcessLookupError, psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid) if is_running(process.pid) else None
+    except ProcessLookupError:
         return None
 
 

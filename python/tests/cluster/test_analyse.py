@@ -8,16 +8,19 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import boto3
-import psutil
 import pytest
 from conftest import run_command, start_command
 from made_runs import make_run
-from nodes import Node, RayCluster, wait_until
+from nodes import Node, RayCluster, is_running, wait_until
 
 TEN_MILLION = 10_000_000
+# The trace is above 8 MiB then: the task that merges its parts downloads the footer alone.
+LONG_ENOUGH_FOR_A_FOOTER = 2_000_000
+Files = dict[str, bytes]
 
 
 @pytest.fixture
@@ -30,22 +33,27 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def alone(command: Path, tree: Path) -> dict[str, bytes]:
-    """What the command prints about every run of the tree, one after the other."""
-    return {run: analysed_alone(command, tree / run) for run in runs_of(tree)}
+def alone(command: Path, tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """What the command writes about every run of the tree, one after the other."""
+    folder = tmp_path_factory.mktemp("alone")
+    files: Files = {}
+    for run in sorted(path.parent.relative_to(tree) for path in tree.rglob("trace.parquet")):
+        written = analysed_alone(command, tree / run, folder / run)
+        files |= {f"{run}/{name}": content for name, content in written.items()}
+    return files
 
 
-def runs_of(tree: Path) -> list[str]:
-    return sorted(str(path.parent.relative_to(tree)) for path in tree.rglob("trace.parquet"))
+def analysed_alone(command: Path, run: Path, output: Path, *options: str) -> Files:
+    subprocess.run([command, "analyse", run, "-o", output, *options], stdout=subprocess.DEVNULL, check=True)
+    files = files_below(output)
+    assert files.keys() == {"metrics.csv", "metrics_by_region.csv", "retention_histogram.csv", "report.json"}
+    return files
 
 
-def analysed_alone(command: Path, run: Path, *options: str) -> bytes:
-    words = [str(command), "analyse", str(run), "--json", *options]
-    return subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
-
-
-def reports_below(output: Path) -> dict[str, bytes]:
-    return {str(path.parent.relative_to(output)): path.read_bytes() for path in output.rglob("report.json")}
+def files_below(output: Path) -> Files:
+    """The files of analyses, without those that say how they were made."""
+    files = {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    return {path: content for path, content in files.items() if not path.endswith("analysis.json")}
 
 
 def folders_below(root: Path) -> set[str]:
@@ -53,7 +61,7 @@ def folders_below(root: Path) -> set[str]:
 
 
 def test_a_damaged_run_is_named_and_the_others_are_analysed(
-    cluster: RayCluster, tree: Path, alone: dict[str, bytes], scratch: Path, tmp_path: Path
+    cluster: RayCluster, tree: Path, alone: Files, scratch: Path, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(tree / "model-0", results / "model-0")
@@ -65,8 +73,8 @@ def test_a_damaged_run_is_named_and_the_others_are_analysed(
     assert status == 1, said
     assert f"error: {damaged.parent}: " in said and "trace.parquet" in said
     assert printed == f"9 runs analysed, 1 failed: {output}\n"
-    expected = {run: report for run, report in alone.items() if run.startswith("model-0/") and run != "model-0/run-04"}
-    assert reports_below(output) == expected
+    expected = {path: file for path, file in alone.items() if "model-0/" in path and "run-04/" not in path}
+    assert files_below(output) == expected
     assert said.splitlines()[-1].startswith("10 of 10 runs, 1 failed, 10 of 10 tasks, ")
 
     # What is there is not replaced unless that is said, and what is complete need not be computed again.
@@ -83,14 +91,12 @@ def test_options_of_the_command_are_passed_on(
     options = ["--definitions", "mrm-trace", "--high-retention-secs", "0.5"]
     status, _, said = run_command("analyse", str(run), *arguments, *options[:2], "--", *options[2:])
     assert (status, said) == (0, "")
-    report = (tmp_path / "analysis/report.json").read_bytes()
-    assert report == analysed_alone(command, run, *options)
-    assert report != analysed_alone(command, run)
+    files = files_below(tmp_path / "analysis")
+    assert files == analysed_alone(command, run, tmp_path / "alone", *options)
+    assert files["report.json"] != analysed_alone(command, run, tmp_path / "other")["report.json"]
 
 
-def test_a_store_is_read_and_written(
-    cluster: RayCluster, tree: Path, alone: dict[str, bytes], store: str, scratch: Path
-) -> None:
+def test_a_store_is_read_and_written(cluster: RayCluster, tree: Path, alone: Files, store: str, scratch: Path) -> None:
     client = boto3.client("s3", endpoint_url=store)
     for path in tree.rglob("*.parquet"):
         client.upload_file(str(path), "bucket", f"results/{path.relative_to(tree)}")
@@ -102,15 +108,26 @@ def test_a_store_is_read_and_written(
     assert not folders_below(scratch) - {f"dwell-cluster-{os.getuid()}"}
     listed = client.list_objects_v2(Bucket="bucket", Prefix="analysis/")["Contents"]
     read = {item["Key"]: client.get_object(Bucket="bucket", Key=item["Key"])["Body"].read() for item in listed}
-    reports = {
-        key.removeprefix("analysis/").rpartition("/")[0]: read[key] for key in read if key.endswith("report.json")
-    }
-    assert reports == alone
+    assert {key.removeprefix("analysis/"): read[key] for key in read if not key.endswith("analysis.json")} == alone
     mark = json.loads(read["analysis/model-0/run-00/analysis.json"])
     assert mark["run"] == "s3://bucket/results/model-0/run-00"
-    assert [file["size_bytes"] for file in mark["files"] if file["path"] == "report.json"] == [
-        len(alone["model-0/run-00"])
-    ]
+    listed = {f"model-0/run-00/{file['path']}": file["sha256"] for file in mark["files"]}
+    assert listed == {path: sha256(file).hexdigest() for path, file in alone.items() if "/run-00/" in path}
+
+
+def test_a_run_of_a_store_is_split(
+    cluster: RayCluster, command: Path, store: str, scratch: Path, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", LONG_ENOUGH_FOR_A_FOOTER, seed=3)
+    boto3.client("s3", endpoint_url=store).upload_file(str(run / "trace.parquet"), "bucket", "long/trace.parquet")
+    output = tmp_path / "analysis"
+    status, printed, said = run_command(
+        *("analyse", "s3://bucket/long", "-o", str(output), "--endpoint-url", store, "--split-above", "1M"),
+        *("--parts", "3", "--address", cluster.address, "--scratch", str(scratch)),
+    )
+    assert (status, printed) == (0, f"1 run analysed: {output}\n"), said
+    assert "1 of 1 runs, 4 of 4 tasks" in said
+    assert files_below(output) == analysed_alone(command, run, tmp_path / "alone")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +157,7 @@ def test_an_interrupted_analysis_leaves_nothing(
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130 and "interrupted" in said, said
-    assert not any(map(psutil.pid_exists, map(int, pids.read_text().split())))
+    assert not any(is_running(int(pid)) for pid in pids.read_text().split())
     assert not [name for name in folders_below(output) if name.startswith(".")]
     pids.write_text("")
 
@@ -149,7 +166,7 @@ def test_a_node_that_dies_while_it_analyses_a_tree_changes_nothing(
     cluster: RayCluster,
     stalling_node: tuple[Node, Path],
     tree: Path,
-    alone: dict[str, bytes],
+    alone: Files,
     scratch: Path,
     tmp_path: Path,
 ) -> None:
@@ -164,7 +181,7 @@ def test_a_node_that_dies_while_it_analyses_a_tree_changes_nothing(
     printed, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert printed == f"20 runs analysed: {output}\n"
-    assert reports_below(output) == alone
+    assert files_below(output) == alone
 
 
 def test_a_node_that_dies_while_it_analyses_ten_million_rows_changes_nothing(
@@ -173,12 +190,13 @@ def test_a_node_that_dies_while_it_analyses_ten_million_rows_changes_nothing(
     run = make_run(tmp_path / "run", TEN_MILLION, seed=7)
     output = tmp_path / "analysis"
     process = start_command(
-        *("analyse", str(run), "-o", str(output), "--address", cluster.address, "--scratch", str(scratch))
+        *("analyse", str(run), "-o", str(output), "--address", cluster.address, "--scratch", str(scratch)),
+        *("--split-above", "1M", "--parts", "4"),
     )
     busy: list[Node] = []
 
     def has_begun() -> bool:
-        busy.extend(node for node in cluster.nodes if node.commands("analyse"))
+        busy.extend(node for node in cluster.nodes if node.commands("--part"))
         return bool(busy) or process.poll() is not None
 
     wait_until(has_begun, "the command on a node")
@@ -186,4 +204,4 @@ def test_a_node_that_dies_while_it_analyses_ten_million_rows_changes_nothing(
     busy[0].kill()
     _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
-    assert (output / "report.json").read_bytes() == analysed_alone(command, run)
+    assert files_below(output) == analysed_alone(command, run, tmp_path / "alone")

@@ -15,6 +15,7 @@ from conftest import run_command
 from made_runs import make_run
 
 import dwell
+import dwell.cluster
 from dwell.cluster.outputs import open_output
 from dwell.cluster.plan import Splitting
 from dwell.cluster.progress import Progress
@@ -182,6 +183,15 @@ def test_explaining_needs_neither_cluster_nor_ray(tree: Path) -> None:
         "hint: pip install 'dwell[cluster]'",
     ]
     assert not Path(f"{tree}-analysis").exists()
+
+
+def test_the_parts_of_a_long_run_are_explained_by_the_command(tree: Path) -> None:
+    run = tree / "model-0/run-00"
+    explained = dwell.cluster.explain(run, splitting=Splitting(above_bytes=1, parts=3))
+    (told,) = explained["runs"]
+    assert (told["parts"], told["tasks"], told["command"]["rows"]) == (3, 4, 2_000)
+    assert told["read_bytes"] == 3 * told["command"]["column_bytes"]
+    assert 0 < told["command"]["column_bytes"] < (run / "trace.parquet").stat().st_size
 
 
 def test_no_cluster_at_the_address_is_an_error_with_a_hint(tree: Path, tmp_path: Path) -> None:

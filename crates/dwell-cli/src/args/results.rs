@@ -29,7 +29,8 @@ pub(crate) struct AnalyseArgs {
     /// contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
-    /// Folder for the metrics of a run as CSV files, or for summary.csv, summary.json and plots of the aggregate.
+    /// Folder for metrics.csv, metrics_by_region.csv, retention_histogram.csv, report.json and the tables of metrics on request of
+    /// one run; or for summary.csv, summary.json and plots of the aggregate.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Replace existing files.

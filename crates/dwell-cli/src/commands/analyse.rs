@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dwell_analysis::{MetricsReport, Options, RequestedMetrics};
+use dwell_metadata::{DEFAULT_BINS, RunMetadata};
 use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
@@ -14,7 +15,7 @@ use crate::args::AnalyseArgs;
 use crate::changed_files::warn_of_changed_files;
 use crate::messages::{Failure, hinted};
 use crate::new_output::OutputFolder;
-use crate::output::{print_result, step, width_chars};
+use crate::output::{print_result, step, unprinted_beside, width_chars};
 use crate::shell::shell_word;
 
 /// Nanoseconds in a millisecond.
@@ -46,21 +47,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
     report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     if let Some(output) = &args.output {
-        write_files(&report, output, args.force)?;
+        step("writing files", || write_files(&report, output, args.force))?;
     }
-    if args.json {
-        super::print_json(&report)?;
-    } else if report.window.is_none() {
-        let path = shell_word(&args.path.display().to_string());
-        print_result(&format!("no accesses were recorded; `dwell compare {path}` shows memory and speed\n"))?;
-    } else if args.metrics.is_empty() {
-        let regions = RegionsSummary::new(&report, metadata.generation.as_ref());
-        print_result(&region_tables(&regions, width_chars()))?;
-    } else {
-        let mut facts = RunResults::default();
-        facts.set_metrics(report.figures_of(&args.metrics));
-        print_result(&run_table(&facts, &args.metrics))?;
-    }
+    print_report(&report, &metadata, args).map_err(|error| unprinted_beside(error, args.output.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,11 +63,33 @@ fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsEr
     }
 }
 
+fn print_report(report: &MetricsReport, metadata: &RunMetadata, args: &AnalyseArgs) -> anyhow::Result<()> {
+    if args.json {
+        return super::print_json(report);
+    }
+    if report.window.is_none() {
+        let path = shell_word(&args.path.display().to_string());
+        return print_result(&format!("no accesses were recorded; `dwell compare {path}` shows memory and speed\n"));
+    }
+    if args.metrics.is_empty() {
+        let regions = RegionsSummary::new(report, metadata.generation.as_ref());
+        return print_result(&region_tables(&regions, width_chars()));
+    }
+    let mut facts = RunResults::default();
+    facts.set_metrics(report.figures_of(&args.metrics));
+    print_result(&run_table(&facts, &args.metrics))
+}
+
+/// The files that a run has of its metrics, those of metrics on request, and the report.
 fn write_files(report: &MetricsReport, output: &Path, force: bool) -> anyhow::Result<()> {
     let mut files = OutputFolder::new(output);
     files.add("metrics.csv", report.metrics_csv());
     files.add("metrics_by_region.csv", report.regions_csv());
+    if report.has_times() {
+        files.add("retention_histogram.csv", report.retention_histogram_csv(DEFAULT_BINS));
+    }
     report.requested_tables().into_iter().for_each(|(name, text)| files.add(name, text));
+    files.add_json("report.json", report)?;
     files.write(force)
 }
 

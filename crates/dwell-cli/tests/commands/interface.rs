@@ -167,6 +167,19 @@ fn a_prompt_has_as_many_tokens_as_are_asked_for() {
     assert_eq!(run.metadata()["generation"]["prompt_tokens"], 57);
 }
 
+#[test]
+fn the_files_of_an_analysis_are_those_of_the_run() {
+    let place = Workplace::new();
+    let (run, _) = tiny_run(&place, &[]);
+    let output = place.path().join("analysed");
+    let printed = dwell().arg("analyse").arg(&run.dir).args(["--json", "-o"]).arg(&output).output().unwrap();
+    assert_eq!(printed.status.code(), Some(0), "{}", text_of(&printed));
+    for file in ["metrics.csv", "metrics_by_region.csv", "retention_histogram.csv"] {
+        assert_eq!(fs::read(output.join(file)).unwrap(), fs::read(run.dir.join(file)).unwrap(), "{file}");
+    }
+    assert_eq!(fs::read(output.join("report.json")).unwrap(), printed.stdout);
+}
+
 /// Every command that writes files of a name that is given to it.
 #[test]
 fn no_output_is_replaced_unless_force_says_so() {
@@ -179,8 +192,10 @@ fn no_output_is_replaced_unless_force_says_so() {
     let capture: Vec<&str> = capture.into_iter().chain(["--model", model.to_str().unwrap(), "-o"]).collect();
     done(&capture, &[&tensors]);
     let (stream, tree) = (tensors.to_str().unwrap(), results.to_str().unwrap());
-    let cases: [(&[&str], &str, &str); 7] = [
+    let one = run.dir.to_str().unwrap();
+    let cases: [(&[&str], &str, &str); 8] = [
         (&["compare", tree, "-o"], "compared", "compare.csv"),
+        (&["analyse", one, "-o"], "analysed-one", "metrics.csv"),
         (&["analyse", tree, "--include", "contaminated", "-o"], "analysed", "summary.csv"),
         (&["tensors", "convert", stream, "--to", "packets"], "gen.packets", ""),
         (&["tensors", "export", stream, "-o"], "gen.safetensors", ""),
