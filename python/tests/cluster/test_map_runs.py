@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -62,3 +64,34 @@ def test_runs_of_a_store_are_downloaded_whole(cluster: RayCluster, store: str, t
     assert mapped.name == "m/r"
     assert mapped.result() == {path: f"m/r/{path}" for path in ("trace.parquet", "raw/STATE", "figures/a.svg")}
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "ledger"]
+
+
+def test_an_iterator_that_is_closed_cancels_its_tasks_on_a_connection_of_others(
+    cluster: RayCluster, tree: Path, tmp_path: Path
+) -> None:
+    script = f"""
+import ray, time
+from pathlib import Path
+import dwell.cluster
+
+def wait_unless_first(path):
+    if path.name == "run-00":
+        return "first"
+    Path({str(tmp_path)!r}, "began").touch()
+    try:
+        for _ in range(10_000):
+            time.sleep(0.05)
+    finally:
+        Path({str(tmp_path)!r}, "ended").touch()
+
+ray.init({cluster.address!r}, log_to_driver=False, logging_level="ERROR")
+runs = dwell.cluster.map_runs(wait_unless_first, {str(tree / "model-0")!r}, limits=dwell.cluster.Limits(in_flight=2))
+print(next(runs).result())
+while not Path({str(tmp_path)!r}, "began").exists():
+    time.sleep(0.02)
+runs.close()
+print(ray.is_initialized())
+"""
+    ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=300)
+    assert ran.stdout == "first\nTrue\n"
+    assert (tmp_path / "ended").exists()
