@@ -10,7 +10,7 @@ use crate::ranges::{ByteRange, tree_bytes};
 /// The last access of every byte that was accessed.
 #[derive(Debug, Default)]
 pub(crate) struct Recency {
-    /// By first byte; disjoint. Neighbours differ in their time.
+    /// By first byte; disjoint. Neighbours of the same time are one range, unless they are visited apart again and again.
     ranges: BTreeMap<u64, Rested>,
     /// Scratch of a visit.
     visited: Vec<(u64, Rested)>,
@@ -26,6 +26,12 @@ impl Recency {
     /// Tells how long the bytes of a range had rested, in pieces, and notes the access.
     pub(crate) fn visit(&mut self, (start, end): ByteRange, now_ns: u64, mut rested: impl FnMut(u64, u64)) {
         if start >= end {
+            return;
+        }
+        // Most tensors are accessed as a whole each time: nothing is cut or joined then.
+        if let Some(range) = self.ranges.get_mut(&start).filter(|range| range.end == end) {
+            rested(now_ns.saturating_sub(range.last_ns), end - start);
+            range.last_ns = now_ns;
             return;
         }
         self.split_at(start);
