@@ -7,14 +7,15 @@ use crate::DecodeError;
 
 /// A batch from a line.
 #[derive(Debug, PartialEq)]
-pub(crate) struct JsonBatch {
+pub struct JsonBatch {
     /// Its number, where the line has one beside the batch.
-    pub(crate) sequence: Option<u64>,
-    pub(crate) payload: Vec<u8>,
+    pub sequence: Option<u64>,
+    /// The payload that the server would have sent.
+    pub payload: Vec<u8>,
 }
 
 /// Reads one line: a batch, with or without `seq` (or `sequence`) in it, or `seq` and `batch`.
-pub(crate) fn batch_of_line(line: &[u8]) -> Result<JsonBatch, DecodeError> {
+pub fn batch_of_line(line: &[u8]) -> Result<JsonBatch, DecodeError> {
     let not_json = |error: serde_json::Error| DecodeError::NotJson { reason: error.to_string() };
     let mut value: Value = serde_json::from_slice(line).map_err(not_json)?;
     let mut sequence = None;

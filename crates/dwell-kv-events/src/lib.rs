@@ -40,6 +40,7 @@ pub use decode_error::DecodeError;
 pub use dwell_events::kv_blocks::{BlockCounts, KvBlocksReport, MediumCounts};
 pub use error::{RecordingError, SubscribeError};
 pub use event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
+pub use json::{JsonBatch, batch_of_line};
 pub use prefix::CachedPrompt;
 pub use raw::{RawBatch, RawBatchWriter, raw_schema};
 pub use recorder::KvEventsRecorder;

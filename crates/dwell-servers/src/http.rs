@@ -23,7 +23,8 @@ use exchange::{Ask, Exchange, Payload};
 
 pub use error::HttpError;
 pub(crate) use error::{first_characters, message_of, said_in};
-pub(crate) use stream::{DecodeError, Decoder, EventStream, LineStream};
+pub use stream::{DecodeError, Decoder};
+pub(crate) use stream::{EventStream, LineStream};
 
 /// A flag that ends waiting. All clones share it.
 #[derive(Clone, Debug, Default)]

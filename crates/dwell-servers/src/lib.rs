@@ -40,10 +40,12 @@ use std::path::PathBuf;
 pub use client::{Asked, Piece, Runtime, Speaker, Turn};
 pub use driver::{FillTemplate, ServerEngine};
 pub use error::ServerError;
-pub use http::{HttpClient, HttpError, HttpLimits, Interruption};
+pub use http::{DecodeError, Decoder, HttpClient, HttpError, HttpLimits, Interruption};
 pub use installed::{InstalledProgram, installed_programs};
+pub use ndjson::LineDecoder;
 pub use program::find_program;
 pub use prometheus::{PrometheusError, parse_prometheus};
+pub use sse::{SseDecoder, SseEvent};
 
 /// Where an engine of this crate works.
 #[derive(Clone, Debug)]

@@ -64,13 +64,13 @@ pub(crate) fn text_of(line: &[u8]) -> Result<&str, DecodeError> {
 
 /// Lines of JSON (NDJSON): every line that is not empty, as text.
 #[derive(Debug)]
-pub(crate) struct LineDecoder {
+pub struct LineDecoder {
     splitter: LineSplitter,
 }
 
 impl LineDecoder {
     /// Lines of at most this many bytes.
-    pub(crate) fn new(limit_bytes: usize) -> Self {
+    pub fn new(limit_bytes: usize) -> Self {
         Self { splitter: LineSplitter::new(limit_bytes) }
     }
 }

@@ -8,17 +8,17 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SseEvent {
+pub struct SseEvent {
     /// Its name, if it has one.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Its lines of data, joined.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// Cuts bytes into events. An event that the end of the stream cuts short of its empty line counts all the same: many
 /// servers leave that line out.
 #[derive(Debug)]
-pub(crate) struct SseDecoder {
+pub struct SseDecoder {
     splitter: LineSplitter,
     event: PartialEvent,
 }
@@ -33,7 +33,7 @@ struct PartialEvent {
 
 impl SseDecoder {
     /// Events and lines of at most this many bytes.
-    pub(crate) fn new(limit_bytes: usize) -> Self {
+    pub fn new(limit_bytes: usize) -> Self {
         let event = PartialEvent { name: None, data: None, limit_bytes, is_first_line: true };
         Self { splitter: LineSplitter::new(limit_bytes), event }
     }

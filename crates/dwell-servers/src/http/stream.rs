@@ -12,7 +12,7 @@ use crate::sse::SseDecoder;
 const MOST_ITEMS: u64 = 1 << 20;
 
 /// Turns the bytes of an answer into items, however the bytes are cut.
-pub(crate) trait Decoder {
+pub trait Decoder {
     /// What comes out.
     type Item;
 
@@ -25,7 +25,7 @@ pub(crate) trait Decoder {
 
 /// Why bytes are no items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DecodeError {
+pub enum DecodeError {
     /// A line or an event has no end in sight.
     TooLong {
         /// The most bytes that are taken.

@@ -1,14 +1,11 @@
-//! Any bytes as a perf.data file: read to the end or the first error, with mappings and functions.
-
-#![no_main]
+//! perf.data files, with mappings and functions.
 
 use std::io::Cursor;
 
 use dwell_decode::perf_data::{AddressSpaces, PerfData, Record};
 use dwell_decode::symbols::Symbols;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let Ok(mut data) = PerfData::open(Cursor::new(bytes)) else { return };
     let mut spaces = AddressSpaces::default();
     // The file itself takes the place of every program: a symbol table may be hostile, too.
@@ -22,4 +19,4 @@ fuzz_target!(|bytes: &[u8]| {
             other => spaces.take(other),
         }
     }
-});
+}
