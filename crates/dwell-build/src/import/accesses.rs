@@ -1,9 +1,12 @@
 //! The one way of imported accesses into a run: by time, labelled by rules, written as they come.
 //!
 //! ```text
-//! importer ─▶ AccessSink::push ─▶ by time ─▶ RuleLabeller ─▶ trace.parquet
-//!                                                  └─ finish ─▶ region_map.parquet, counts, loss
+//! importer ─▶ AccessSink::push ─▶ texts numbered ─▶ by time ─▶ RuleLabeller ─▶ trace.parquet
+//!                                                                   └─ finish ─▶ region_map.parquet, counts, loss
 //! ```
+//!
+//! A text is looked at once, when its row comes: rows wait with numbers in their place, the rules are asked once for each
+//! combination of them, and the columns of the table are those numbers.
 //!
 //! Memory is bounded by the rows that wait for earlier ones, one row group, and the regions. Metrics, the picture of the
 //! trace and the report are made by [`import`](super::import) from the finished tables, as those of a recorded run.
@@ -11,13 +14,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dwell_events::schema::trace::{TraceBuilder, TraceRow};
-use dwell_events::schema::{Table, loss::LossRow, region_map};
+use dwell_events::schema::trace::{NumberedRow, NumberedTraceBuilder, TraceRow};
+use dwell_events::schema::{Table, Words, loss::LossRow, region_map};
 use dwell_events::{Basis, Hint, RegionType, UnknownPolicy};
-use dwell_label::rules::{DecidedBy, Label, RuleLabels};
+use dwell_label::rules::{DecidedBy, Label, MatchingRules, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnlabelledAccess};
 use dwell_metadata::{BuildOptions, TableOrigin};
 use dwell_store::{RunDir, StoreError, TableWriter};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::reorder::Reorder;
@@ -113,6 +117,8 @@ pub struct AccessSink<'a> {
     run: &'a RunDir,
     source: AccessSource,
     build: BuildOptions,
+    words: Words,
+    last: NumberedRow,
     reorder: Option<Reorder>,
     trace: LabelledTrace,
     accesses: u64,
@@ -132,6 +138,8 @@ impl<'a> AccessSink<'a> {
             run,
             source,
             build,
+            words: Words::default(),
+            last: NumberedRow::EMPTY,
             reorder: (source.order == RowOrder::NearlyByTime).then(Reorder::default),
             trace: LabelledTrace::create(run, RuleLabeller::new(rules, policy))?,
             accesses: 0,
@@ -141,17 +149,36 @@ impl<'a> AccessSink<'a> {
     /// Takes the next access.
     pub fn push(&mut self, access: &TraceRow<'_>) -> Result<(), ImportError> {
         self.accesses += 1;
-        let Self { reorder, trace, .. } = self;
-        match reorder {
-            Some(reorder) => reorder.push(access, &mut |row| trace.push(row)),
-            None => trace.push(access),
+        if self.words.len() + NumberedRow::TEXTS_MAX > Words::USUAL_MAX {
+            self.forget_words()?;
         }
+        let Self { words, last, reorder, trace, .. } = self;
+        *last = access.numbered(words, last);
+        match reorder {
+            Some(reorder) => reorder.push(*last, &mut |row| trace.push(row, words)),
+            None => trace.push(last, words),
+        }
+    }
+
+    /// Hands on everything that is numbered by the texts so far, and forgets them.
+    fn forget_words(&mut self) -> Result<(), ImportError> {
+        let Self { words, last, reorder, trace, .. } = self;
+        if let Some(reorder) = reorder {
+            reorder.hand_on_all(&mut |row| trace.push(row, words))?;
+        }
+        trace.write_batch(words)?;
+        trace.matching = Matching::default();
+        (*words, *last) = (Words::default(), NumberedRow::EMPTY);
+        Ok(())
     }
 
     /// Writes what is left, and the regions.
     pub fn finish(self) -> Result<Accesses, ImportError> {
-        let Self { run, source, build, reorder, mut trace, accesses } = self;
-        let out_of_order = reorder.map_or(Ok(0), |reorder| reorder.finish(&mut |row| trace.push(row)))?;
+        let Self { run, source, build, mut words, reorder, mut trace, accesses, .. } = self;
+        let mut reorder = reorder.unwrap_or_default();
+        reorder.hand_on_all(&mut |row| trace.push(row, &mut words))?;
+        let out_of_order = reorder.backward_rows();
+        trace.write_batch(&mut words)?;
         let (mut counts, labels) = trace.finish()?;
         let mut regions = TableWriter::create(run.path(), Table::RegionMap)?;
         regions.write(&region_map::batch(&labels.regions))?;
@@ -171,39 +198,73 @@ impl<'a> AccessSink<'a> {
 /// `trace.parquet` on its way.
 struct LabelledTrace {
     labeller: RuleLabeller,
-    builder: TraceBuilder,
+    matching: Matching,
+    builder: NumberedTraceBuilder,
     writer: TableWriter,
     rows_by_type: [u64; RegionType::ALL.len()],
     span_ns: Option<(u64, u64)>,
+}
+
+/// What the rules say about the texts of accesses, by the numbers of symbol, library and source.
+#[derive(Default)]
+struct Matching {
+    places: FxHashMap<[u32; 3], usize>,
+    rules: Vec<MatchingRules>,
+    last: Option<([u32; 3], usize)>,
+}
+
+impl Matching {
+    /// Asks once for each combination.
+    #[inline]
+    fn of(&mut self, row: &NumberedRow, ask: impl FnOnce() -> MatchingRules) -> &MatchingRules {
+        let texts = [row.symbol, row.dso, row.source];
+        let place = match self.last {
+            Some((last, place)) if last == texts => place,
+            _ => *self.places.entry(texts).or_insert_with(|| {
+                self.rules.push(ask());
+                self.rules.len() - 1
+            }),
+        };
+        self.last = Some((texts, place));
+        &self.rules[place]
+    }
 }
 
 impl LabelledTrace {
     fn create(run: &RunDir, labeller: RuleLabeller) -> Result<Self, StoreError> {
         Ok(Self {
             labeller,
-            builder: TraceBuilder::new(run.run_id()),
+            matching: Matching::default(),
+            builder: NumberedTraceBuilder::new(run.run_id()),
             writer: TableWriter::create(run.path(), Table::Trace)?,
             rows_by_type: [0; RegionType::ALL.len()],
             span_ns: None,
         })
     }
 
-    fn push(&mut self, access: &TraceRow<'_>) -> Result<(), ImportError> {
-        let Some(label) = self.labeller.label(access).map_err(unlabelled)? else { return Ok(()) };
+    #[inline]
+    fn push(&mut self, row: &NumberedRow, words: &mut Words) -> Result<(), ImportError> {
+        let access = row.with_texts(words);
+        let labeller = &mut self.labeller;
+        let matching = self.matching.of(row, || labeller.matching_rules(&access));
+        let Some(label) = labeller.label_by(matching, &access).map_err(unlabelled)? else { return Ok(()) };
         let Label { region_type, region_id, .. } = label;
-        self.builder.push(&TraceRow { region_type, region_id, ..*access });
+        self.builder.push(&NumberedRow { region_type, region_id, ..*row });
         self.rows_by_type[region_type as usize] += 1;
-        let time_ns = access.timestamp_ns;
+        let time_ns = row.timestamp_ns;
         let (first_ns, last_ns) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first_ns.min(time_ns), last_ns.max(time_ns)));
         if self.builder.len() >= ROWS_PER_BATCH {
-            self.writer.write(&self.builder.finish_batch())?;
+            self.write_batch(words)?;
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(AccessCounts, RuleLabels), ImportError> {
-        self.writer.write(&self.builder.finish_batch())?;
+    fn write_batch(&mut self, words: &mut Words) -> Result<(), StoreError> {
+        self.writer.write(&self.builder.finish_batch(words))
+    }
+
+    fn finish(self) -> Result<(AccessCounts, RuleLabels), ImportError> {
         let rows = self.writer.finish()?;
         let labels = self.labeller.finish();
         let is_used = |(_, rows): &(&'static str, u64)| *rows > 0;
