@@ -15,6 +15,7 @@ use dwell_decode::testing::{MemorySample, PerfFile, fields};
 use dwell_events::Hint;
 use dwell_events::schema::Table;
 use dwell_store::{RunState, number_at, open_table, text_at, verify};
+use serde_json::json;
 
 const LOAD_L1_HIT: u64 = 0x6810_0142;
 const STORE_L1_MISS: u64 = 0x1e_0508_0184;
@@ -155,10 +156,14 @@ fn samples_become_accesses_and_cycles_no_nanoseconds() {
         assert_eq!(losses(&report.run_dir), skipped_and_cycles);
         assert_eq!(report.state, RunState::Complete);
         assert!(verify(&report.run_dir, &Table::ALL).unwrap().is_ok());
-        let perf = report.metadata.perf.unwrap();
-        assert_eq!((perf.form.as_str(), perf.clock.as_str()), ("perf.data", "CLOCK_MONOTONIC"));
-        assert_eq!(perf.events["cpu/mem-loads,ldlat=30/P"], 6);
-        assert_eq!((perf.samples["accesses"], perf.samples["prefetches"], perf.samples["without_address"]), (5, 1, 1));
+        let import = report.metadata.import.unwrap();
+        assert_eq!((import.format.as_str(), import.files.len()), ("perf-data", 1));
+        let found = import.found;
+        assert_eq!((&found["form"], &found["clock"]), (&json!("perf.data"), &json!("CLOCK_MONOTONIC")));
+        assert_eq!(found["events"]["cpu/mem-loads,ldlat=30/P"], 6);
+        assert_eq!(found["samples"], json!({ "accesses": 5, "prefetches": 1, "without_address": 1 }));
+        let written = fs::read_to_string(report.run_dir.join("metadata.json")).unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(&written).unwrap().get("perf").is_none());
     }
 }
 
@@ -168,7 +173,7 @@ fn cycles_become_nanoseconds_by_a_stated_clock() {
     let report = import_bytes(dir.path(), "perf-data", &recording().file(), &[("cpu-mhz", "2400")]).unwrap();
     assert_eq!(rows(&report.run_dir), expected(Some(125)));
     assert_eq!(losses(&report.run_dir), [("skipped_samples".to_owned(), 2)]);
-    assert_eq!(report.metadata.perf.unwrap().cpu_mhz, Some(2400));
+    assert_eq!(report.metadata.import.unwrap().found["cpu_mhz"], 2400);
 }
 
 #[test]
@@ -185,7 +190,7 @@ fn the_text_that_perf_prints_gives_the_same_accesses_as_the_file() {
     let report = import_bytes(dir.path(), "perf-script", &output.stdout, &[("cpu-mhz", "2400")]).unwrap();
     assert_eq!(rows(&report.run_dir), expected(Some(125)));
     assert_eq!(losses(&report.run_dir), [("skipped_samples".to_owned(), 2)]);
-    assert_eq!(report.metadata.perf.unwrap().clock, "unknown");
+    assert_eq!(report.metadata.import.unwrap().found["clock"], "unknown");
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub use fallback::Fallback;
 pub use generation::Generation;
 pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
 pub use origin::{
-    AllocatorTotals, ImportOrigin, ImportedFile, KvEventsImport, MemrayCaptureOrigin, MemrayImport, PerfImport,
-    Relabelling, Timestamps,
+    AllocatorTotals, ImportOrigin, ImportedFile, KvEventsImport, MemrayCaptureOrigin, MemrayImport, Relabelling,
+    Timestamps,
 };
 pub use page_cache::PageCache;
 pub use reading::MetadataError;

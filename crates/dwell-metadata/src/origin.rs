@@ -1,6 +1,5 @@
 //! Where a run that dwell did not record itself comes from.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use dwell_events::kv_blocks::KvBlocksReport;
@@ -24,36 +23,6 @@ pub struct KvEventsImport {
     pub report: KvBlocksReport,
 }
 
-/// The recording of perf that a run was made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PerfImport {
-    /// The file, or `-` for the standard input.
-    pub file: PathBuf,
-    /// `perf.data` or `perf script`.
-    pub form: String,
-    /// Events by name, with their samples.
-    pub events: BTreeMap<String, u64>,
-    /// Clock of the times: `CLOCK_MONOTONIC`, another of `clock_gettime`, `scheduler`, or `unknown`.
-    pub clock: String,
-    /// Name of the machine, if known.
-    pub hostname: Option<String>,
-    /// Release of its kernel.
-    pub os_release: Option<String>,
-    /// Its processor.
-    pub cpu: Option<String>,
-    /// Version of perf.
-    pub perf_version: Option<String>,
-    /// Command line of `perf record`.
-    pub recorded_with: Vec<String>,
-    /// MHz by which cycles became nanoseconds; none if that was not asked for.
-    pub cpu_mhz: Option<u64>,
-    /// Samples that became accesses, and the others by reason.
-    pub samples: BTreeMap<String, u64>,
-    /// Files with the sampled instructions, by whether their functions could be named; none for texts, which name them.
-    pub objects: Option<BTreeMap<String, u64>>,
-}
-
 /// A file that a run was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -66,7 +35,7 @@ pub struct ImportedFile {
     pub batches: u64,
 }
 
-/// What a run was made from that another program recorded, unless a key of its own says it.
+/// What a run was made from that another program recorded; for KV events, [`KvEventsImport`] says it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportOrigin {

@@ -58,7 +58,10 @@ impl RunMetadata {
     pub fn parse(text: &[u8], path: &Path) -> Result<Self, MetadataError> {
         let unfit =
             |error: serde_json::Error| MetadataError::Unfit { reason: error.to_string(), path: path.to_owned() };
-        let value: Value = serde_json::from_slice(text).map_err(unfit)?;
+        let mut value: Value = serde_json::from_slice(text).map_err(unfit)?;
+        if let Some(object) = value.as_object_mut() {
+            move_perf(object);
+        }
         let version = value.get(VERSION_KEY).map(|found| found.as_str().unwrap_or_default());
         let (known_major, known_minor) = parts(Self::VERSION);
         let is_stricter = match version.map(parts) {
@@ -74,6 +77,16 @@ impl RunMetadata {
             other => serde_json::from_value(other),
         }
         .map_err(unfit)
+    }
+}
+
+/// Files of version 1.7 may say beside `import`, in a key of its own, which recording of perf they were made from.
+fn move_perf(object: &mut Map<String, Value>) {
+    let Some(Value::Object(perf)) = object.remove("perf") else { return };
+    let import = object.entry("import").or_insert_with(|| Value::Object(Map::new()));
+    let Some(import) = import.as_object_mut() else { return };
+    for (key, value) in perf.into_iter().filter(|(key, value)| key != "file" && !value.is_null()) {
+        import.entry(key).or_insert(value);
     }
 }
 

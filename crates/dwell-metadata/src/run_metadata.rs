@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache,
-    PerfImport, Relabelling, RunRequest, Timestamps,
+    Relabelling, RunRequest, Timestamps,
 };
 
 /// Content of `metadata.json`. The same type is written and read.
@@ -115,9 +115,6 @@ pub struct RunMetadata {
     /// What timestamps count; only imported runs have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<Timestamps>,
-    /// Which recording of perf the run was made from; only runs that `dwell import perf-data` or `perf-script` made have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub perf: Option<PerfImport>,
     /// What was labelled anew; only relabelled runs have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relabelled: Option<Relabelling>,
@@ -221,7 +218,6 @@ impl Default for RunMetadata {
             kv_events: None,
             import: None,
             timestamps: None,
-            perf: None,
             relabelled: None,
         }
     }
@@ -244,6 +240,11 @@ impl RunMetadata {
             build: Some(request.build.clone()),
             ..Self::default()
         }
+    }
+
+    /// What timestamps count if the recording had no clock, such as `instructions`; none if they are nanoseconds.
+    pub fn time_unit(&self) -> Option<&str> {
+        self.timestamps.as_ref().filter(|timestamps| timestamps.is_ordinal()).map(|timestamps| timestamps.unit.as_str())
     }
 
     /// What the run is for.

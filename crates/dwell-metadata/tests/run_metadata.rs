@@ -12,8 +12,8 @@ use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
     BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportOrigin,
-    ImportedFile, KvEventsImport, MetadataError, PerfImport, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin,
-    Telemetry, Timestamps,
+    ImportedFile, KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
+    Timestamps,
 };
 use serde_json::{Value, json};
 
@@ -114,7 +114,6 @@ fn full() -> RunMetadata {
         kv_events: imported.kv_events.map(|events| KvEventsImport { files: vec![file], ..events }),
         import: Some(ImportOrigin { format: "lackey".to_owned(), ..ImportOrigin::default() }),
         timestamps: Some(Timestamps::ordinal("accesses")),
-        perf: Some(PerfImport { form: "perf.data".to_owned(), ..PerfImport::default() }),
         relabelled: Some(Relabelling { input: "old/run".into(), ..Relabelling::default() }),
         ..RunMetadata::of_request(&request())
     }
@@ -163,6 +162,17 @@ fn files_of_earlier_versions_say_what_they_said() {
     assert_eq!((import.host.as_ref(), import.validity.as_ref(), import.kind()), (None, None, RunKind::Single));
     let events = import.kv_events.unwrap();
     assert_eq!((events.files[0].form.as_str(), events.report.blocks.stored), ("json_lines", 3));
+}
+
+#[test]
+fn the_recording_of_perf_that_an_older_file_has_a_key_for_is_read_as_its_import() {
+    let old = r#"{ "metadata_schema_version": "1.7",
+        "import": { "format": "perf-data", "files": ["perf.data"], "events": { "loads": 3 } },
+        "perf": { "file": "perf.data", "form": "perf.data", "events": { "loads": 2 }, "clock": "scheduler", "cpu": null } }"#;
+    let import = parse(old).unwrap().import.unwrap();
+    assert_eq!((import.format.as_str(), import.files), ("perf-data", vec!["perf.data".into()]));
+    let found = json!({ "events": { "loads": 3 }, "form": "perf.data", "clock": "scheduler" });
+    assert_eq!(Value::Object(import.found), found);
 }
 
 #[test]

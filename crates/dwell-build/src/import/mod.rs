@@ -23,7 +23,7 @@ use dwell_events::schema::Table;
 use dwell_events::schema::loss::{self, LossRow};
 use dwell_events::{Hint, Severity};
 use dwell_files::{write_json_atomically, write_json_line_atomically};
-use dwell_metadata::{ImportOrigin, RunMetadata, RunView, TableOrigin, Timestamps, ViewedRun};
+use dwell_metadata::{ImportOrigin, RunMetadata, RunView, TableOrigin, ViewedRun};
 use dwell_metrics::draw_run;
 use dwell_store::{RunDir, RunState, StoreError, TableWriter, unix_secs_now, utc_text};
 use serde::Serialize;
@@ -120,7 +120,8 @@ struct ImportRecord<'a> {
 
 /// What an importer found.
 pub struct Imported {
-    /// What is known of the run. What every import says the same way is filled in.
+    /// What is known of the run. What every import says the same way is filled in: of `import`, all but what only the
+    /// metadata say of the recording.
     pub metadata: RunMetadata,
     /// What is missing.
     pub loss: Vec<LossRow>,
@@ -261,7 +262,9 @@ fn import_into(
     metadata.tables.insert(Table::Loss.name().to_owned(), TableOrigin { rows, basis: "reported".to_owned(), source });
     if metadata.kv_events.is_none() {
         let (format, files) = (importer.name().to_owned(), request.files.clone());
-        metadata.import = Some(ImportOrigin { format, files, found: imported.found.clone() });
+        let mut found = imported.found.clone();
+        found.extend(metadata.import.take().map(|import| import.found).unwrap_or_default());
+        metadata.import = Some(ImportOrigin { format, files, found });
     }
     metadata.state = state.name().to_owned();
     let metrics = match run.table(Table::Trace).is_file() {
@@ -282,7 +285,8 @@ fn import_into(
 
 /// Metrics, picture and views of a trace, as a run that was recorded has them.
 ///
-/// Without times, nothing is said in seconds: views would draw them, and the metrics withhold theirs.
+/// Without times, nothing is said in seconds: figures would draw them, and the metrics withhold theirs. The page can be
+/// made with `dwell report`; its axes then count what the timestamps count.
 fn draw_accesses(
     run: &RunDir,
     metadata: &mut RunMetadata,
@@ -294,13 +298,12 @@ fn draw_accesses(
     let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
     metadata.quality = Some(trace_quality(collector, &metrics, lost_records(loss)));
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
-    let is_ordinal = metadata.timestamps.as_ref().is_some_and(Timestamps::is_ordinal);
-    if is_ordinal {
-        metrics.withhold_times();
+    if let Some(unit) = metadata.time_unit() {
+        metrics.withhold_times(unit);
     }
     write_metrics(run, &metrics, &build)?;
     write_json_line_atomically(&run.overview_json(), &overview).map_err(StoreError::from)?;
     let viewed = ViewedRun { path: run.path(), metadata, metrics: &metrics, overview: &overview, bins: build.bins };
-    write_views(run, if is_ordinal { &[] } else { views }, &viewed)?;
+    write_views(run, if metrics.has_times() { views } else { &[] }, &viewed)?;
     Ok(metrics)
 }

@@ -18,8 +18,9 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::trace::TraceRow;
 use dwell_events::{Basis, LossKind, OpType};
 use dwell_files::{FileError, open_ordinary};
-use dwell_metadata::{CollectorAbout, CollectorUse, PerfImport, RunMetadata};
+use dwell_metadata::{CollectorAbout, CollectorUse, ImportOrigin, RunMetadata};
 use dwell_store::{RunDir, StoreError};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::accesses::{AccessSink, AccessSource, Accesses, RULES_OPTION, RowOrder, UNKNOWN_OPTION};
@@ -66,6 +67,33 @@ pub(super) struct PerfAccess<'a> {
     pub period: u64,
 }
 
+/// What a recording says of itself.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct PerfRecording {
+    /// `perf.data` or `perf script`.
+    pub form: &'static str,
+    /// Clock of the times: `CLOCK_MONOTONIC`, another of `clock_gettime`, `scheduler`, or `unknown`.
+    pub clock: String,
+    /// Name of the machine, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Release of its kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os_release: Option<String>,
+    /// Its processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Version of perf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perf_version: Option<String>,
+    /// Command line of `perf record`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recorded_with: Vec<String>,
+    /// Files with the sampled instructions, by whether their functions could be named; none for texts, which name them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objects: Option<BTreeMap<&'static str, u64>>,
+}
+
 /// What became of samples.
 #[derive(Default)]
 struct SampleCounts {
@@ -84,7 +112,8 @@ pub(super) struct PerfSink<'a> {
     cpu_mhz: Option<u64>,
     unknown_op: Option<OpType>,
     counts: SampleCounts,
-    events: BTreeMap<String, u64>,
+    /// Samples of each event. A recording has two or three, so they are found faster one by one than in a tree.
+    events: Vec<(String, u64)>,
 }
 
 impl<'a> PerfSink<'a> {
@@ -99,7 +128,7 @@ impl<'a> PerfSink<'a> {
                 _ => None,
             },
             counts: SampleCounts::default(),
-            events: BTreeMap::new(),
+            events: Vec::new(),
         })
     }
 
@@ -148,36 +177,36 @@ impl<'a> PerfSink<'a> {
     }
 
     fn count_event(&mut self, event: &str) {
-        match self.events.get_mut(event) {
-            Some(count) => *count += 1,
-            None => drop(self.events.insert(event.to_owned(), 1)),
+        match self.events.iter_mut().find(|(name, _)| name == event) {
+            Some((_, count)) => *count += 1,
+            None => self.events.push((event.to_owned(), 1)),
         }
     }
 
     /// Completes the tables, and says what every import of perf says the same way.
-    pub fn finish(self, request: &ImportRequest, recording: PerfImport) -> Result<PerfRun, ImportError> {
+    pub fn finish(self, request: &ImportRequest, recording: PerfRecording) -> Result<PerfRun, ImportError> {
         let accesses = self.sink.finish()?;
-        let file = request.files.first().cloned().unwrap_or_default();
         if self.counts.accesses == 0 {
+            let file = request.files.first().cloned().unwrap_or_default();
             return Err(no_accesses(&file, &self.counts));
         }
-        let perf = PerfImport {
-            file,
-            events: self.events,
-            cpu_mhz: self.cpu_mhz,
-            samples: self.counts.by_name(),
-            ..recording
-        };
         let mut loss = self.counts.losses();
         loss.extend(accesses.loss.clone());
-        Ok(PerfRun { accesses, perf, loss })
+        let (events, samples) = (self.events.into_iter().collect(), self.counts.by_name());
+        Ok(PerfRun { accesses, recording, cpu_mhz: self.cpu_mhz, events, samples, loss })
     }
 }
 
 /// Tables of a recording, and what is to be said about it.
 pub(super) struct PerfRun {
     accesses: Accesses,
-    pub perf: PerfImport,
+    recording: PerfRecording,
+    /// MHz by which cycles became nanoseconds; none if that was not asked for.
+    cpu_mhz: Option<u64>,
+    /// Samples of each event.
+    events: BTreeMap<String, u64>,
+    /// Samples that became accesses, and the others by reason.
+    samples: BTreeMap<&'static str, u64>,
     pub loss: Vec<LossRow>,
 }
 
@@ -190,17 +219,56 @@ impl PerfRun {
             ..CollectorUse::default()
         };
         Imported {
-            found: found(&self.perf, &self.accesses),
-            summary: summary(&self.perf, &self.accesses),
+            found: self.found(),
+            summary: self.summary(),
             metadata: RunMetadata {
                 collectors,
+                import: Some(ImportOrigin { found: self.described(), ..ImportOrigin::default() }),
                 tables: self.accesses.tables,
                 build: Some(self.accesses.build),
-                perf: Some(self.perf),
                 ..metadata
             },
             loss: self.loss,
         }
+    }
+
+    /// What the metadata says besides what was found.
+    fn described(&self) -> Map<String, Value> {
+        let mut described = as_map(serde_json::to_value(&self.recording));
+        described.extend(self.cpu_mhz.map(|mhz| ("cpu_mhz".to_owned(), mhz.into())));
+        described
+    }
+
+    fn found(&self) -> Map<String, Value> {
+        let mut found = as_map(serde_json::to_value(&self.accesses.counts));
+        found.extend(serde_json::to_value(&self.samples).ok().map(|samples| ("samples".to_owned(), samples)));
+        found.extend(serde_json::to_value(&self.events).ok().map(|events| ("events".to_owned(), events)));
+        found
+    }
+
+    fn summary(&self) -> ImportSummary {
+        use SummaryFigure::{Count, Seconds};
+        let counts = &self.accesses.counts;
+        let span_s = counts.first_ns.zip(counts.last_ns).map(|(first, last)| last.saturating_sub(first) as f64 / 1e9);
+        let samples = self.events.values().sum();
+        let skipped = samples - self.samples.get("accesses").copied().unwrap_or(0);
+        let figures = vec![Count(samples), Seconds(span_s), Count(counts.rows)];
+        let left_out = vec![(skipped, "samples"), (counts.dropped, "accesses without a label")];
+        ImportSummary {
+            lines: vec![
+                ("read", SummaryText::Sentence("{} samples over {}; {} accesses", figures)),
+                ("left out", SummaryText::Totals(left_out)),
+            ],
+            header: vec!["event", "samples"],
+            rows: self.events.iter().map(|(event, samples)| (event.clone(), vec![*samples])).collect(),
+        }
+    }
+}
+
+fn as_map(value: serde_json::Result<Value>) -> Map<String, Value> {
+    match value {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
     }
 }
 
@@ -238,9 +306,9 @@ impl SampleCounts {
         ]
     }
 
-    fn by_name(&self) -> BTreeMap<String, u64> {
+    fn by_name(&self) -> BTreeMap<&'static str, u64> {
         let all = self.skipped().into_iter().chain([("accesses", self.accesses)]);
-        all.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+        all.filter(|(_, count)| *count > 0).collect()
     }
 
     fn losses(&self) -> Vec<LossRow> {
@@ -310,33 +378,5 @@ fn no_accesses(path: &Path, counts: &SampleCounts) -> ImportError {
     ImportError::Refused {
         message: format!("importing {} needs samples of loads or stores, and found {found}", path.display()),
         hints,
-    }
-}
-
-fn found(perf: &PerfImport, accesses: &Accesses) -> Map<String, Value> {
-    let as_map = |value: serde_json::Result<Value>| match value {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let mut found = as_map(serde_json::to_value(&accesses.counts));
-    found.extend(serde_json::to_value(&perf.samples).ok().map(|samples| ("samples".to_owned(), samples)));
-    found.extend(serde_json::to_value(&perf.events).ok().map(|events| ("events".to_owned(), events)));
-    found
-}
-
-fn summary(perf: &PerfImport, accesses: &Accesses) -> ImportSummary {
-    use SummaryFigure::{Count, Seconds};
-    let counts = &accesses.counts;
-    let span_s = counts.first_ns.zip(counts.last_ns).map(|(first, last)| last.saturating_sub(first) as f64 / 1e9);
-    let samples = perf.events.values().sum();
-    let skipped = samples - perf.samples.get("accesses").copied().unwrap_or(0);
-    let figures = vec![Count(samples), Seconds(span_s), Count(counts.rows)];
-    ImportSummary {
-        lines: vec![
-            ("read", SummaryText::Sentence("{} samples over {}; {} accesses", figures)),
-            ("left out", SummaryText::Totals(vec![(skipped, "samples"), (counts.dropped, "accesses without a label")])),
-        ],
-        header: vec!["event", "samples"],
-        rows: perf.events.iter().map(|(event, samples)| (event.clone(), vec![*samples])).collect(),
     }
 }

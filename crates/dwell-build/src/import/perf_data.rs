@@ -9,11 +9,11 @@ use dwell_decode::perf_data::{AddressSpaces, CpuMode, Mapping, PerfData, Record,
 use dwell_decode::symbols::{ObjectCounts, Symbols};
 use dwell_events::schema::loss::LossRow;
 use dwell_events::{ClockAnchor, LossKind};
-use dwell_metadata::{PerfImport, RunMetadata};
+use dwell_metadata::RunMetadata;
 use dwell_store::{RunDir, utc_text};
 
 use super::accesses::RowOrder;
-use super::perf::{self, PerfAccess, PerfRun, PerfSink};
+use super::perf::{self, PerfAccess, PerfRecording, PerfRun, PerfSink};
 use super::{ImportError, ImportOption, ImportRequest, Imported, Importer};
 
 /// The largest file that is read for its symbols. The largest libraries of GPU runtimes have about 2 GiB, nearly all of
@@ -69,7 +69,8 @@ fn import(
     request: &ImportRequest,
     run: &RunDir,
 ) -> Result<Imported, ImportError> {
-    let mut sink = PerfSink::create(run, request, RowOrder::NearlyByTime)?;
+    // The decoder puts records in order as far as the rounds of the recording allow.
+    let mut sink = PerfSink::create(run, request, RowOrder::ByTime)?;
     let mut functions = Functions::new();
     let cut = loop {
         match data.next_record() {
@@ -125,23 +126,22 @@ impl Functions<fn(&str) -> Option<Vec<u8>>> {
     }
 }
 
-fn described(recording: &Recording, objects: ObjectCounts) -> PerfImport {
+fn described(recording: &Recording, objects: ObjectCounts) -> PerfRecording {
     let objects = [
         ("named", objects.used),
         ("missing", objects.missing),
         ("changed", objects.changed),
         ("unverified", objects.unverified),
     ];
-    PerfImport {
-        form: "perf.data".to_owned(),
+    PerfRecording {
+        form: "perf.data",
         clock: clock_name(recording.clock()),
         hostname: recording.hostname.clone(),
         os_release: recording.os_release.clone(),
         cpu: recording.cpu_description.clone(),
         perf_version: recording.perf_version.clone(),
         recorded_with: recording.command_line.clone(),
-        objects: Some(objects.map(|(name, count)| (name.to_owned(), count)).into()),
-        ..PerfImport::default()
+        objects: Some(objects.into()),
     }
 }
 

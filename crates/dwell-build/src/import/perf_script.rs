@@ -4,11 +4,11 @@ use dwell_decode::error::DecodeError;
 use dwell_decode::perf_script::{PerfScript, Reason, ScriptCounts, ScriptSample, SkippedLines};
 use dwell_events::LossKind;
 use dwell_events::schema::loss::LossRow;
-use dwell_metadata::{PerfImport, RunMetadata};
+use dwell_metadata::RunMetadata;
 use dwell_store::RunDir;
 
 use super::accesses::RowOrder;
-use super::perf::{self, PerfAccess, PerfSink};
+use super::perf::{self, PerfAccess, PerfRecording, PerfSink};
 use super::{ImportError, ImportOption, ImportRequest, Imported, Importer};
 
 /// The text of `perf script`.
@@ -45,8 +45,7 @@ impl Importer for PerfScriptImport {
         if counts.samples == 0 {
             return Err(no_samples(path, counts));
         }
-        let recording =
-            PerfImport { form: "perf script".to_owned(), clock: "unknown".to_owned(), ..PerfImport::default() };
+        let recording = PerfRecording { form: "perf script", clock: "unknown".to_owned(), ..PerfRecording::default() };
         let mut perf_run = sink.finish(request, recording)?;
         perf_run.loss.extend(losses(counts));
         Ok(perf_run.imported(RunMetadata::default()))
