@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { brief, bytes, bytesPerSecond, count, counted, duration, inUnit, moment, percent, significant } from "./format.ts";
+import {
+  brief,
+  bytes,
+  bytesPerSecond,
+  count,
+  countTimesIn,
+  counted,
+  duration,
+  inUnit,
+  moment,
+  percent,
+  significant,
+} from "./format.ts";
 
 const plain = (text: string): string => text.replaceAll("\u202f", " ");
 
@@ -17,6 +29,19 @@ test("bytes have three significant digits and binary units", () => {
 
 test("a size just below a unit is not rounded to 1,024 of the smaller one", () => {
   assert.equal(plain(bytes(1024 * 1024 - 1)), "1.00 MiB");
+});
+
+test("times of a recording without a clock are counts", () => {
+  countTimesIn("instructions");
+  try {
+    assert.equal(plain(duration(2e-3)), "2,000,000 instructions");
+    assert.equal(plain(duration(0)), "0 instructions");
+    assert.equal(plain(moment(1.5e-6, 3e-6)), "1,500 instructions");
+    assert.equal(plain(bytesPerSecond(2048e3)), "2.00 KiB per million instructions");
+  } finally {
+    countTimesIn(null);
+  }
+  assert.equal(plain(duration(2e-3)), "2.00 ms");
 });
 
 test("durations choose their unit", () => {

@@ -15,6 +15,14 @@ const TIME_UNITS: readonly (readonly [string, number])[] = [
   ["h", 3600],
 ];
 
+/** Of what a second stands for a billion, where the recording had no clock; null for true seconds. */
+let countedUnit: string | null = null;
+
+/** From now on, times are written as counts of these; as times if it is null. */
+export function countTimesIn(unit: string | null): void {
+  countedUnit = unit;
+}
+
 export function withUnit(number: string, unit: string): string {
   return unit === "" ? number : number + SPACE + unit;
 }
@@ -62,11 +70,17 @@ export function bytes(value: number | null): string {
 }
 
 export function bytesPerSecond(value: number | null): string {
-  return value === null ? DASH : bytes(value) + "/s";
+  if (value === null) {
+    return DASH;
+  }
+  return countedUnit === null ? bytes(value) + "/s" : withUnit(bytes(value / 1e3), `per million ${countedUnit}`);
 }
 
 /** The unit that a duration is written in: seconds up to two minutes. */
 export function timeUnit(seconds: number): { name: string; seconds: number } {
+  if (countedUnit !== null) {
+    return { name: countedUnit, seconds: 1e-9 };
+  }
   const size = Math.abs(seconds);
   const fits = TIME_UNITS.filter(([, length]) => size >= (length > 1 ? 2 : 0.9995) * length);
   const [name, length] = seconds === 0 ? TIME_UNITS[3] : (fits.at(-1) ?? TIME_UNITS[0]);

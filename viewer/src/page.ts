@@ -2,7 +2,7 @@
  * What a page shows, as dwell writes it into report.html and as `dwell view` serves it.
  *
  * Every number and every sentence comes from dwell; the page only draws. Times are seconds since `begin_ns` on CLOCK_MONOTONIC
- * unless their name says otherwise. Lists of the same object have the same length.
+ * unless their name, or the `time_unit` of the run, says otherwise. Lists of the same object have the same length.
  */
 
 /** Version of these types. */
@@ -156,6 +156,8 @@ export interface RunPage {
   engine: string;
   machine: string;
   recorded_utc: string | null;
+  /** What timestamps count if the recording had no clock, such as `instructions`: a second then stands for a billion of them. */
+  time_unit: string | null;
   state: string;
   /** What ran on what, one sentence. */
   headline: string;

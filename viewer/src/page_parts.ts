@@ -4,6 +4,7 @@ import type { Chart } from "./chart.ts";
 import { overviewDetail } from "./detail.ts";
 import { element, type Child } from "./dom.ts";
 import { MapState } from "./map/memory_map.ts";
+import { countTimesIn } from "./format.ts";
 import type { Page, RunPage } from "./page.ts";
 import { themeChoice } from "./theme.ts";
 import { TimeWindow, type Span } from "./time_window.ts";
@@ -74,6 +75,9 @@ export function showPage(root: HTMLElement, page: Page, around: Surroundings = I
     charts.set(chart.name, chart);
     return chart.section;
   };
+  // Runs that are compared may have different clocks; then each second stands for itself.
+  const units = new Set(page.runs.map((run) => run.time_unit));
+  countTimesIn(units.size === 1 ? page.runs[0].time_unit : null);
   const sections = [...sectionsOf(page, add, around.sectionsOfRun), helpView()].filter((each) => each !== null);
   root.replaceChildren(header(page, sections, around), ...sections, element("footer", {}, `Written by ${page.written_by}.`));
   // Charts are as wide as their place in the document, so they are drawn after they have one.

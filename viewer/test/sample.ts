@@ -81,6 +81,7 @@ export function runPage(size: SampleSize = SMALL, run_id = "20261116T135349Z-570
     engine: "llama_cpp, embedded",
     machine: "AMD EPYC 7B13, 2 cores, 15.6 GiB",
     recorded_utc: "2026-11-16T13:53:49Z",
+    time_unit: null,
     state: "complete",
     headline: `SmolLM2-135M-Instruct (Q4_1) answered a prompt of ${size.promptTokens} tokens with ${size.decodedTokens} tokens on 2 cores of an AMD EPYC.`,
     answer:
@@ -600,6 +601,7 @@ export function barePage(): Page {
         memory_parts: [],
         kv_per_token: null,
         recorded_utc: null,
+        time_unit: null,
         regions: [],
         trust: [],
         metrics: { columns: [], rows: [] },

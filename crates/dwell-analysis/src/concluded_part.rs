@@ -157,7 +157,7 @@ impl ConcludedPart {
             region_uses: Vec::new(),
             region_names: BTreeMap::new(),
             totals: Totals::default(),
-            withholds_times: false,
+            time_unit: None,
         };
         match self.gathered {
             ConcludedGathering::Dwell(mut concluded) => {

@@ -121,9 +121,9 @@ pub struct MetricsReport {
     /// What the figures were computed from; empty by the definitions of mrm-trace.
     #[serde(skip)]
     pub(crate) totals: Totals,
-    /// Whether the times of the trace are only an order.
-    #[serde(skip)]
-    pub(crate) withholds_times: bool,
+    /// What timestamps count, if they are no times: then nothing is given in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_unit: Option<String>,
 }
 
 impl MetricsReport {
@@ -164,16 +164,16 @@ impl MetricsReport {
         }
     }
 
-    /// Leaves out of CSV whatever is a time, and rates no memory: the timestamps of the trace count something else than
-    /// nanoseconds.
-    pub fn withhold_times(&mut self) {
-        self.withholds_times = true;
+    /// Leaves out of figures and CSV whatever is a time, and rates no memory: the timestamps of the trace count these, such
+    /// as `instructions`, and no nanoseconds.
+    pub fn withhold_times(&mut self, unit: &str) {
+        self.time_unit = Some(unit.to_owned());
         self.region_types.iter_mut().for_each(|row| row.suitability.withdraw(NotRatedReason::NoClock));
     }
 
     /// Whether the timestamps of the trace are times.
     pub fn has_times(&self) -> bool {
-        !self.withholds_times
+        self.time_unit.is_none()
     }
 
     /// `metrics.csv` with the standard metrics and those on request that were computed: one line per region type. A field is
@@ -193,7 +193,7 @@ impl MetricsReport {
     /// The values of the same columns, by region type. Values that a type has not are left out.
     pub fn figures_of(&self, metrics: &[Metric]) -> Vec<TypeValues> {
         let values = |row: &RegionTypeRow| {
-            let known = chosen_columns(metrics).filter(|column| column.name != "region_type");
+            let known = chosen_columns(metrics).filter(|column| column.name != "region_type" && self.is_shown(column));
             known.filter_map(|column| Some((column.name, column.value(row)?))).collect()
         };
         self.region_types.iter().map(|row| (row.region_type.clone(), values(row))).collect()
@@ -242,7 +242,7 @@ impl MetricsReport {
     /// Whether a column has values: times are withheld if there are none, and with them the shares that are kept for a time.
     fn is_shown<Row>(&self, column: &Column<Row>) -> bool {
         let is_time = column.unit.is_of_time() || column.name.starts_with("kept_");
-        !(self.withholds_times && is_time)
+        self.has_times() || !is_time
     }
 
     /// Gives the regions their names. The trace has ids alone; `region_map` has the names.

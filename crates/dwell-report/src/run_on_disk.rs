@@ -31,6 +31,9 @@ impl RunSummary {
             false => analyse_run(run, options)?,
         };
         metrics.heed(results.metadata.quality.as_ref(), results.metadata.validity.as_ref());
+        if let Some(unit) = results.metadata.time_unit() {
+            metrics.withhold_times(unit);
+        }
         Ok(Self::new(run.path(), &results.metadata, &metrics, losses(run.path())?))
     }
 }

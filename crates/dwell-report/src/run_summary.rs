@@ -97,12 +97,15 @@ pub struct LossSummary {
 /// What the memory of a run did, by region type, and what that rests on.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionsSummary {
-    /// Over what time accesses were seen.
-    pub window_s: f64,
+    /// Over what time accesses were seen; none if the recording had no clock.
+    pub window_s: Option<f64>,
+    /// What timestamps count instead, and how many of them accesses were seen over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_counts: Option<Counts>,
     /// Steps that were seen: prompts, and tokens of each sequence; 0 if the trace has none.
     pub steps: u64,
-    /// Mean time between two times that accesses have.
-    pub time_resolution_s: f64,
+    /// Mean time between two times that accesses have; none if the recording had no clock.
+    pub time_resolution_s: Option<f64>,
     /// Whose definitions the figures follow.
     pub definitions: &'static str,
     /// Tokens per second of one sequence that suitability holds at; none if seconds are those of the recording.
@@ -114,6 +117,24 @@ pub struct RegionsSummary {
     pub decoding: Option<Decoding>,
     /// One entry per region type.
     pub regions: Vec<RegionSummary>,
+}
+
+/// How many of something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// How many.
+    pub number: u64,
+    /// Of what, such as `instructions`.
+    pub unit: String,
+}
+
+impl Counts {
+    /// What a trace without times covers.
+    fn of_window(metrics: &MetricsReport) -> Option<Self> {
+        let window = metrics.window?;
+        let number = window.last_ns.saturating_sub(window.first_ns);
+        metrics.time_unit.clone().map(|unit| Self { number, unit })
+    }
 }
 
 /// Tokens that decode steps gave.
@@ -139,9 +160,10 @@ impl RegionsSummary {
     pub fn new(metrics: &MetricsReport, generation: Option<&Generation>) -> Self {
         let first = metrics.region_types.first();
         Self {
-            window_s: metrics.window.map_or(0.0, |window| window.duration_s()),
+            window_s: metrics.has_times().then(|| metrics.window.map_or(0.0, |window| window.duration_s())),
+            window_counts: Counts::of_window(metrics),
             steps: first.map_or(0, |row| row.steps),
-            time_resolution_s: first.and_then(|row| row.time_resolution_s).unwrap_or(0.0),
+            time_resolution_s: first.filter(|_| metrics.has_times()).and_then(|row| row.time_resolution_s),
             definitions: metrics.definitions.name(),
             rated_at_tokens_per_s: first.and_then(|row| row.suitability.tokens_per_s),
             thresholds: metrics.thresholds,
@@ -350,7 +372,30 @@ impl RegionSummary {
             is_window_limited: row.suitability.is_window_limited,
             basis: row.retention.basis.name(),
         };
-        metrics.region_types.iter().map(entry).collect()
+        let with_times = metrics.region_types.iter().map(entry);
+        if metrics.has_times() { with_times.collect() } else { with_times.map(Self::without_times).collect() }
+    }
+
+    /// The same where timestamps are no times.
+    fn without_times(self) -> Self {
+        Self {
+            retention_p50_s: None,
+            retention_p50_low_s: None,
+            retention_p99_s: None,
+            retention_p99_low_s: None,
+            needed_p99_s: None,
+            needed_p99_low_s: None,
+            needed_p50_s: None,
+            needed_p50_low_s: None,
+            stays_p50_s: None,
+            stays_p50_low_s: None,
+            kept_low_share: None,
+            kept_high_share: None,
+            residency_p50_s: None,
+            residency_p50_low_s: None,
+            is_window_limited: false,
+            ..self
+        }
     }
 }
 

@@ -153,6 +153,9 @@ fn build(
     let relabelled = Relabelled { rows, lost_records: loss.lost_records, metrics: &metrics };
     let metadata = metadata::metadata(input, request, &relabelled)?;
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    if let Some(unit) = metadata.time_unit() {
+        metrics.withhold_times(unit);
+    }
     write_bytes_atomically(&output.metrics_csv(), metrics.metrics_csv().as_bytes())?;
     write_json_line_atomically(&output.overview_json(), &overview)?;
     Seal {

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use dwell_analysis::{MetricsReport, Options, RequestedMetrics};
 use dwell_metadata::{DEFAULT_BINS, RunMetadata};
 use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
 use dwell_report::{RegionsSummary, RunResults};
 use dwell_store::{FilesRead, RunDir, TreeKind};
+use serde_json::Value;
 
 use super::{analyse_part, analyse_share, analyse_tree};
 use crate::args::AnalyseArgs;
@@ -46,6 +48,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     // A folder that another program made has no metadata, or others.
     let metadata = RunResults::load(&run).map(|results| results.metadata).unwrap_or_default();
     report.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
+    if let Some(unit) = metadata.time_unit() {
+        report.withhold_times(unit);
+    }
     if let Some(output) = &args.output {
         step("writing files", || write_files(&report, output, args.force))?;
     }
@@ -65,7 +70,7 @@ fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsEr
 
 fn print_report(report: &MetricsReport, metadata: &RunMetadata, args: &AnalyseArgs) -> anyhow::Result<()> {
     if args.json {
-        return super::print_json(report);
+        return super::print_json(&json_of(report)?);
     }
     if report.window.is_none() {
         let path = shell_word(&args.path.display().to_string());
@@ -89,7 +94,7 @@ fn write_files(report: &MetricsReport, output: &Path, force: bool) -> anyhow::Re
         files.add("retention_histogram.csv", report.retention_histogram_csv(DEFAULT_BINS));
     }
     report.requested_tables().into_iter().for_each(|(name, text)| files.add(name, text));
-    files.add_json("report.json", report)?;
+    files.add_json("report.json", &json_of(report)?)?;
     files.write(force)
 }
 
@@ -117,6 +122,28 @@ fn refuse_requested_in_parts(args: &AnalyseArgs) -> Result<(), Failure> {
     }
     Err(Failure::new("metrics on request are computed of a whole trace, in as much memory as they need")
         .hint("leave out the options for parts and memory, or name standard metrics with --metrics"))
+}
+
+/// The report for programs; times are null where timestamps are none.
+fn json_of(report: &MetricsReport) -> anyhow::Result<Value> {
+    let mut json = serde_json::to_value(report).context("writing the metrics as JSON")?;
+    if let (false, Value::Object(members)) = (report.has_times(), &mut json) {
+        // What the classes ask for is set by the user, and stays in seconds.
+        members
+            .iter_mut()
+            .filter(|(name, _)| *name != "thresholds")
+            .for_each(|(name, value)| withhold_times(name, value));
+    }
+    Ok(json)
+}
+
+fn withhold_times(name: &str, value: &mut Value) {
+    match value {
+        _ if name.ends_with("_s") || name.ends_with("_ns") || name.starts_with("kept_") => *value = Value::Null,
+        Value::Object(members) => members.iter_mut().for_each(|(name, value)| withhold_times(name, value)),
+        Value::Array(values) => values.iter_mut().for_each(|value| withhold_times("", value)),
+        _ => {}
+    }
 }
 
 /// One run has nothing to be aggregated with.

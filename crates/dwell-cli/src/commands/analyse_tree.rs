@@ -109,6 +109,9 @@ fn compute_again(run: &mut RunResults, args: &AnalyseArgs) -> anyhow::Result<()>
     };
     let mut report = report.map_err(hinted)?;
     report.heed(run.metadata.quality.as_ref(), run.metadata.validity.as_ref());
+    if let Some(unit) = run.metadata.time_unit() {
+        report.withhold_times(unit);
+    }
     run.set_metrics(report.figures_of(&Metric::ALL));
     Ok(())
 }

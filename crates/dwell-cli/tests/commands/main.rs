@@ -14,6 +14,7 @@ mod doctor;
 mod export;
 mod figure;
 mod hostile;
+mod import;
 mod interface;
 mod kv_events;
 mod models;

@@ -51,7 +51,7 @@ fn runs_of_runtimes(place: &Workplace) -> Vec<PathBuf> {
 }
 
 /// What a page shows.
-fn page_in(file: &Path) -> Value {
+pub(crate) fn page_in(file: &Path) -> Value {
     let html = fs::read_to_string(file).unwrap();
     let (_, after) = html.split_once("<script type=\"application/json\" id=\"page\">").unwrap();
     let (json, _) = after.split_once("</script>").unwrap();

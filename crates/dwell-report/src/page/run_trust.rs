@@ -25,6 +25,7 @@ pub(super) fn trust(files: &RunFiles<'_>, overview: &Overview) -> Vec<Statement>
     let statements = [
         failure(files),
         Some(basis(files, overview)),
+        clock(files),
         labels(files, overview),
         Some(loss(&files.losses)),
         Some(overhead(files)),
@@ -59,7 +60,11 @@ fn basis(files: &RunFiles<'_>, overview: &Overview) -> Statement {
         let reasons = vec![reason.unwrap_or_else(|| "the collector tensor_ops was not used".to_owned())];
         return Statement { reasons, ..statement("basis", Level::Bad, "No access was recorded.") };
     }
-    let window = seconds(overview.last_ns.saturating_sub(overview.first_ns) as f64 / 1e9);
+    let window = overview.last_ns.saturating_sub(overview.first_ns);
+    let window = match files.metadata.time_unit() {
+        Some(unit) => format!("{} {unit}", count(window)),
+        None => seconds(window as f64 / 1e9),
+    };
     let seen = format!("{} accesses over {window}", count(overview.rows));
     let bases: Vec<&str> = files.metrics.iter().filter_map(|line| line.name("basis")).collect();
     if bases.contains(&"sampled") {
@@ -82,6 +87,14 @@ fn basis(files: &RunFiles<'_>, overview: &Overview) -> Statement {
         reasons: reasons.collect(),
         ..statement("basis", Level::Good, format!("Exact: every access of the computed graphs, {seen}{timed}."))
     }
+}
+
+/// That the recording had no clock.
+fn clock(files: &RunFiles<'_>) -> Option<Statement> {
+    let unit = files.metadata.time_unit()?;
+    let text = format!("The recording has no times: timestamps count {unit}, and so do the axes of this page.");
+    let reasons = vec!["nothing is given in seconds, and no memory is rated".to_owned()];
+    Some(Statement { reasons, ..statement("clock", Level::Bad, text) })
 }
 
 fn labels(files: &RunFiles<'_>, overview: &Overview) -> Option<Statement> {

@@ -149,17 +149,21 @@ fn steps(value: Option<f64>, low: Option<f64>) -> String {
 
 /// A time, or a bound of it: what the trace is too short or too coarse for.
 fn time(summary: &RegionsSummary, value: Option<f64>, low: Option<f64>) -> String {
-    match (value, low) {
-        (Some(0.0), _) if summary.time_resolution_s > 0.0 => format!("< {}", seconds(summary.time_resolution_s)),
-        (Some(value), _) => seconds(value),
+    match (value, low, summary.time_resolution_s.filter(|resolution_s| *resolution_s > 0.0)) {
+        (Some(0.0), _, Some(resolution_s)) => format!("< {}", seconds(resolution_s)),
+        (Some(value), _, _) => seconds(value),
         // That it is at least nothing says nothing.
-        (None, low) => or_dash(low.filter(|low| *low > 0.0), |low| format!("> {}", seconds(low))),
+        (None, low, _) => or_dash(low.filter(|low| *low > 0.0), |low| format!("> {}", seconds(low))),
     }
 }
 
 /// What the columns of the second table mean, and how sure they are.
 fn notes(summary: &RegionsSummary, header: &str) -> Vec<String> {
     let observed = format!("observed over {}, definitions of {}", observed(summary), summary.definitions);
+    if let Some(counts) = &summary.window_counts {
+        let why = format!("timestamps count {}: nothing is given in seconds, and no memory is rated", counts.unit);
+        return vec![observed, why];
+    }
     if !summary.is_by_lives() {
         return vec![observed, history_explained(summary)];
     }
@@ -223,7 +227,15 @@ fn history_explained(summary: &RegionsSummary) -> String {
     )
 }
 
+/// Over what accesses were seen: a time, or as many as timestamps count.
+pub(super) fn window(summary: &RegionsSummary) -> String {
+    match &summary.window_counts {
+        Some(counts) => format!("{} {}", count(counts.number), counts.unit),
+        None => seconds(summary.window_s.unwrap_or(0.0)),
+    }
+}
+
 fn observed(summary: &RegionsSummary) -> String {
-    let window = seconds(summary.window_s);
+    let window = window(summary);
     if summary.has_steps() { format!("{window}, {} steps", count(summary.steps)) } else { window }
 }

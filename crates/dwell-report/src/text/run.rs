@@ -7,9 +7,12 @@ use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
 
 use super::allocations::allocation_lines;
-use super::regions::region_tables;
+use super::regions::{region_tables, window};
 use super::{bytes, count, or_dash, seconds, speed_line};
 use crate::RunSummary;
+
+/// What the engine of an imported run is called.
+const IMPORTED: &str = "imported";
 
 /// The whole summary, with tables that are no wider than said.
 pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
@@ -40,7 +43,8 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
         line("KV reads", kv_reads_line(loads));
     }
     line("lost", lost_line(run));
-    if run.allocations.is_none() {
+    // What another program recorded was watched by that program, and it does not say at what cost.
+    if run.engine != IMPORTED {
         line("observer", observer_line(run));
     }
     line("validity", validity_line(run));
@@ -110,7 +114,7 @@ fn seen_line(run: &RunSummary) -> String {
         Some(resolution) => format!(
             "{} accesses over {}, timed by {}, {} of them unknown",
             count(run.accesses),
-            seconds(run.regions.window_s),
+            window(&run.regions),
             resolution.name(),
             count(run.unknown_accesses),
         ),
@@ -119,6 +123,12 @@ fn seen_line(run: &RunSummary) -> String {
              known"
                 .to_owned()
         }
+        None if run.accesses > 0 => format!(
+            "{} accesses over {}, {} of them unknown",
+            count(run.accesses),
+            window(&run.regions),
+            count(run.unknown_accesses)
+        ),
         None => {
             let reason = run.server.as_ref().and_then(|server| server.untraced_because.as_deref());
             format!("no accesses: {}", reason.unwrap_or("the collector tensor_ops was not used"))
