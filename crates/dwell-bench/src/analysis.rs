@@ -1,13 +1,12 @@
-//! `dwell analyse` of sampled traces: how its cost grows with rows and addresses, and mrm-trace on the same file.
+//! `dwell analyse` of sampled and exact traces: how its cost grows with rows and addresses, and mrm-trace on the same file.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use crate::report::{Report, median};
-use crate::sampled_trace;
-use crate::trial::{AnalysisCost, DEFINITIONS, analyse, dwell};
+use crate::trial::{Cost, DEFINITIONS, analyse, dwell};
+use crate::{long_trace, peer, sampled_trace};
 
 const LEAST_ROWS: u64 = 1_000_000;
 /// Addresses of the traces whose rows grow, and of the one that mrm-trace reads.
@@ -24,18 +23,10 @@ const MOST_BYTES: f64 = 1e9;
 struct Trace {
     run: PathBuf,
     rows: u64,
-    addresses: u64,
+    /// Distinct addresses; none for a trace with every access, such as a decoding model leaves.
+    addresses: Option<u64>,
     /// By definitions.
     costs: [Cost; DEFINITIONS.len()],
-}
-
-/// What analysing a trace took, over all rounds.
-#[derive(Clone, Copy, Default)]
-struct Cost {
-    /// Mean: the kernel tells sums more finely than single rounds.
-    cpu_s: f64,
-    wall_s: f64,
-    peak_bytes: f64,
 }
 
 /// Analyses traces of up to so many rows.
@@ -47,7 +38,7 @@ pub(crate) fn measure(most_rows: u64, rounds: u32, report: &mut Report) -> anyho
             trace.costs[place] = measure_one(trace, definitions, rounds, report)?;
         }
     }
-    let growing: Vec<&Trace> = traces.iter().filter(|trace| trace.addresses == USUAL_ADDRESSES).collect();
+    let growing: Vec<&Trace> = traces.iter().filter(|trace| trace.addresses == Some(USUAL_ADDRESSES)).collect();
     let peer_s = growing.first().map(|trace| peer_cpu_s(&trace.run)).transpose()?.flatten();
     report.section(&table(&traces, rounds));
     for (place, definitions) in DEFINITIONS.into_iter().enumerate() {
@@ -63,6 +54,12 @@ pub(crate) fn measure(most_rows: u64, rounds: u32, report: &mut Report) -> anyho
     Ok(())
 }
 
+impl Trace {
+    fn content(&self) -> String {
+        self.addresses.map_or_else(|| "exact".to_owned(), |addresses| addresses.to_string())
+    }
+}
+
 /// Each in a folder of its own.
 fn write_traces(folder: &Path, most_rows: u64) -> anyhow::Result<Vec<Trace>> {
     let longer = std::iter::successors(Some(LEAST_ROWS), |rows| rows.checked_mul(10));
@@ -71,15 +68,21 @@ fn write_traces(folder: &Path, most_rows: u64) -> anyhow::Result<Vec<Trace>> {
     let write = |(rows, addresses): (u64, u64)| {
         let run = sampled_trace::write(&folder.join(format!("{rows}-{addresses}")), rows, addresses)?;
         eprintln!("wrote {rows} rows with {addresses} addresses");
-        Ok(Trace { run, rows, addresses, costs: Default::default() })
+        Ok(Trace { run, rows, addresses: Some(addresses), costs: Default::default() })
     };
-    growing.chain(others).map(write).collect()
+    let sampled = growing.chain(others).map(write);
+    let exact = std::iter::once_with(|| {
+        let run = long_trace::write(&folder.join("exact"), most_rows)?.path().to_owned();
+        eprintln!("wrote {most_rows} rows with every access");
+        Ok(Trace { run, rows: most_rows, addresses: None, costs: Default::default() })
+    });
+    sampled.chain(exact).collect()
 }
 
 fn measure_one(trace: &Trace, definitions: &str, rounds: u32, report: &mut Report) -> anyhow::Result<Cost> {
     let dwell = dwell()?;
-    let mode = format!("{} rows {} addresses {definitions}", trace.rows, trace.addresses);
-    let mut costs: Vec<AnalysisCost> = Vec::new();
+    let mode = format!("{} rows {} addresses {definitions}", trace.rows, trace.content());
+    let mut costs: Vec<Cost> = Vec::new();
     for round in 0..rounds {
         let cost = analyse(&dwell, &trace.run, definitions)?;
         for (quantity, value) in [("cpu_s", cost.cpu_s), ("wall_s", cost.wall_s), ("peak_bytes", cost.peak_bytes)] {
@@ -89,6 +92,7 @@ fn measure_one(trace: &Trace, definitions: &str, rounds: u32, report: &mut Repor
     }
     eprintln!("analysed {mode}");
     Ok(Cost {
+        // The mean: the kernel tells sums more finely than single rounds.
         cpu_s: costs.iter().map(|cost| cost.cpu_s).sum::<f64>() / f64::from(rounds),
         wall_s: median(&costs.iter().map(|cost| cost.wall_s).collect::<Vec<_>>()),
         peak_bytes: costs.iter().map(|cost| cost.peak_bytes).fold(0.0, f64::max),
@@ -97,24 +101,15 @@ fn measure_one(trace: &Trace, definitions: &str, rounds: u32, report: &mut Repor
 
 /// CPU time of mrm-trace's `compute_all`; none if mrm-trace is not installed.
 fn peer_cpu_s(run: &Path) -> anyhow::Result<Option<f64>> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let python = cache.map(|cache| cache.join("dwell/venv-peer/bin/python")).filter(|python| python.exists());
-    let Some(python) = python else { return Ok(None) };
-    eprintln!("waits for mrm-trace, which takes minutes");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peer/mrm_trace_cost.py");
-    let output = Command::new(python).arg(script).arg(run.join("trace.parquet")).output();
-    let output = output.context("starting mrm-trace")?;
-    if !output.status.success() {
-        bail!("mrm-trace failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let printed = String::from_utf8_lossy(&output.stdout);
-    printed.trim().parse().map(Some).context("reading the CPU time of mrm-trace")
+    let printed = peer::run("mrm_trace_cost.py", &[&run.join("trace.parquet")])?;
+    let seconds = |printed: String| printed.trim().parse().context("reading the CPU time of mrm-trace");
+    printed.map(seconds).transpose()
 }
 
 fn table(traces: &[Trace], rounds: u32) -> String {
     let mut text = format!(
-        "## analysis\n\n`dwell analyse` of sampled traces, {rounds} rounds: mean CPU time, median wall time, highest memory.\n\n\
+        "## analysis\n\n`dwell analyse`, {rounds} rounds: mean CPU time, median wall time, highest memory. The exact trace has every access of a \
+         decoding model, the others are sampled.\n\n\
          | rows | addresses | definitions | CPU s | wall s | M rows per wall s | peak MB |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n"
     );
@@ -123,7 +118,7 @@ fn table(traces: &[Trace], rounds: u32) -> String {
             text += &format!(
                 "| {} | {} | {definitions} | {:.3} | {:.3} | {:.1} | {:.0} |\n",
                 trace.rows,
-                trace.addresses,
+                trace.content(),
                 cost.cpu_s,
                 cost.wall_s,
                 trace.rows as f64 / cost.wall_s / 1e6,

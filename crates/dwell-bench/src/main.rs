@@ -9,12 +9,15 @@ mod activations;
 mod analysis;
 mod browser;
 mod codecs;
+mod import;
 mod kv_events;
 mod limits;
 mod long_trace;
 mod machine;
 mod memory;
 mod overhead;
+mod peer;
+mod recordings;
 mod report;
 mod sampled_trace;
 mod stream;
@@ -67,6 +70,9 @@ struct Args {
     /// Rounds of `analysis`.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     analysis_rounds: u32,
+    /// Rounds of `import`.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    import_rounds: u32,
     /// Another build of dwell that `versions` compares this one with.
     #[arg(long, value_name = "PROGRAM")]
     against: Option<PathBuf>,
@@ -96,8 +102,10 @@ enum Part {
     KvEvents,
     /// Looking at a very long run.
     View,
-    /// `dwell analyse` of sampled traces.
+    /// `dwell analyse` of sampled and exact traces.
     Analysis,
+    /// `dwell import` of recordings that other programs made.
+    Import,
     /// This build against another, which `--against` names.
     Versions,
 }
@@ -113,6 +121,7 @@ impl Part {
             Part::KvEvents => "kv_events",
             Part::View => "view",
             Part::Analysis => "analysis",
+            Part::Import => "import",
             Part::Versions => "versions",
         }
     }
@@ -162,6 +171,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::Analysis) {
         analysis::measure(args.analysis_rows, args.analysis_rounds, &mut report)?;
+    }
+    if args.measures(Part::Import) {
+        import::measure(args.import_rounds, &mut report)?;
     }
     if let Some(against) = args.against.as_deref().filter(|_| args.measures(Part::Versions)) {
         versions::measure(against, args.versions_rounds, &mut report)?;

@@ -71,34 +71,35 @@ pub(crate) fn own_peak_kib(pid: u32) -> Option<u64> {
 /// Whose definitions `dwell analyse` can follow.
 pub(crate) const DEFINITIONS: [&str; 2] = ["mrm-trace", "dwell"];
 
-/// What one `dwell analyse` took.
-pub(crate) struct AnalysisCost {
+/// What a program took.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cost {
     pub(crate) cpu_s: f64,
     pub(crate) wall_s: f64,
     pub(crate) peak_bytes: f64,
 }
 
 /// Analyses a run directory with a build of dwell.
-pub(crate) fn analyse(program: &Path, run: &Path, definitions: &str) -> anyhow::Result<AnalysisCost> {
+pub(crate) fn analyse(program: &Path, run: &Path, definitions: &str) -> anyhow::Result<Cost> {
+    measured(Command::new(program).args(["analyse", "--json", "--definitions", definitions]).arg(run))
+}
+
+/// Runs a command to its end; what it prints is dropped.
+pub(crate) fn measured(command: &mut Command) -> anyhow::Result<Cost> {
     let (before_s, begin) = (child_cpu_s()?, Instant::now());
-    let mut child = Command::new(program)
-        .args(["analyse", "--json", "--definitions", definitions])
-        .arg(run)
-        .stdout(Stdio::null())
-        .spawn()
-        .context("starting dwell analyse")?;
+    let mut child = command.stdout(Stdio::null()).spawn().with_context(|| format!("starting {command:?}"))?;
     let mut peak_kib = 0;
     let status = loop {
         // The highest value so far: what is read last before the end is close to the highest of all.
         peak_kib = own_peak_kib(child.id()).unwrap_or(peak_kib);
-        if let Some(status) = child.try_wait().context("waiting for dwell analyse")? {
+        if let Some(status) = child.try_wait().with_context(|| format!("waiting for {command:?}"))? {
             break status;
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     if !status.success() {
-        bail!("dwell analyse of {run:?} ended with {status}");
+        bail!("{command:?} ended with {status}");
     }
     let wall_s = begin.elapsed().as_secs_f64();
-    Ok(AnalysisCost { cpu_s: child_cpu_s()? - before_s, wall_s, peak_bytes: peak_kib as f64 * 1024.0 })
+    Ok(Cost { cpu_s: child_cpu_s()? - before_s, wall_s, peak_bytes: peak_kib as f64 * 1024.0 })
 }
