@@ -45,7 +45,11 @@ impl Gatherer {
 
     fn conclude_requested(&self, regions: &[Region], requested: &Requested) -> ConcludedRequested {
         let of_type = |type_index: usize| {
-            let positions = regions.iter().enumerate().filter(|(_, region)| region.type_index == type_index).map(|(position, _)| position);
+            let positions = regions
+                .iter()
+                .enumerate()
+                .filter(|(_, region)| region.type_index == type_index)
+                .map(|(position, _)| position);
             requested.of_type(type_index, positions)
         };
         // Of samples nobody can tell what was done to single bytes.
@@ -78,7 +82,11 @@ impl Gatherer {
 }
 
 /// What was followed of one group. It says nothing of steps, rows and tables, which are not those of a group.
-fn conclude_group(regions: Vec<Region>, takes_kv_lives: bool, (steps, places, paced_ns): (u64, usize, f64)) -> ConcludedBytes {
+fn conclude_group(
+    regions: Vec<Region>,
+    takes_kv_lives: bool,
+    (steps, places, paced_ns): (u64, usize, f64),
+) -> ConcludedBytes {
     let (regions, types) = conclude_regions(regions, takes_kv_lives);
     ConcludedBytes {
         regions,

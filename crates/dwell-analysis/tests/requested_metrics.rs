@@ -183,7 +183,7 @@ fn what_nobody_asked_for_is_nowhere() {
 #[test]
 fn times_are_withheld_where_there_are_none() {
     let mut report = report(&[store(0, 0, 8), load(S, 0, 8)]);
-    report.withhold_times();
+    report.withhold_times("accesses");
     let tables: Vec<&str> = report.requested_tables().into_iter().map(|(name, _)| name).collect();
     assert_eq!(tables, ["reuse_distance.csv", "hot_cold.csv"]);
     let csv = report.metrics_csv();

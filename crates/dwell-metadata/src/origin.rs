@@ -1,5 +1,6 @@
 //! Where a run that dwell did not record itself comes from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use dwell_events::kv_blocks::KvBlocksReport;

@@ -18,12 +18,15 @@ const EVENTS_MAX: usize = 8;
 /// Functions whose texts are kept.
 const FUNCTIONS_MAX: usize = 1 << 16;
 
+/// Symbol and file of a function.
+type FunctionTexts = (Box<str>, Box<str>);
+
 /// What is known from lines before.
 #[derive(Default)]
 pub(super) struct Layout {
     columns: Option<Columns>,
     events: Vec<String>,
-    functions: FxHashMap<Box<[u8]>, (Box<str>, Box<str>)>,
+    functions: FxHashMap<Box<[u8]>, FunctionTexts>,
 }
 
 /// Where columns end, each the place of the byte behind it.
