@@ -79,9 +79,9 @@ def analyse(
 ) -> Analysis:
     """Computes the metrics of every run below `uri` on a Ray cluster.
 
-    `uri` is a run, a results directory or a model's folder that every node sees at the same path, or `s3://bucket/prefix`.
-    `address` is that of the cluster, as for `ray.init`. The files of each run go to its folder in `output`, by default the
-    URI with `-analysis` appended, and equal those of `dwell analyse RUN -o DIR` with `options`.
+    `uri` is a run, a results directory or a model's folder that every node sees at the same path, or
+    `s3://bucket/prefix`. `address` is that of the cluster, as for `ray.init`. The files of each run go to its folder in
+    `output`, by default the URI with `-analysis` added, and equal those of `dwell analyse RUN -o DIR` with `options`.
 
     A run that cannot be analysed is in `failed` of the result, and the others go on.
     """

@@ -50,11 +50,11 @@ def map_runs(
     scratch_dir: str | None = None,
     scratch_limit_bytes: int | None = None,
 ) -> Iterator[MappedRun[Value]]:
-    """Calls a function with the path of every run directory below `uri`, on a Ray cluster, and gives the results in the order
-    of the runs.
+    """Calls a function with the path of every run directory below `uri`, on a Ray cluster, and gives the results in the
+    order of the runs.
 
-    The path is local to the node: runs of a store are downloaded, all files of them. The function and what it returns are
-    pickled. If it raises, the error is in `failure` of its run, and the others go on.
+    The path is local to the node: runs of a store are downloaded, all files of them. The function and what it returns
+    are pickled. If it raises, the error is in `failure` of its run, and the others go on.
     """
     credentials = credentials_here() if forward_credentials else None
     source = open_source(uri, endpoint_url, credentials)

@@ -1,5 +1,8 @@
-"""Where the files of an analysis go. Those of a run appear together: a folder is renamed when it is complete, and on a store
-`analysis.json`, which lists the others with their SHA-256, is written last."""
+"""Where the files of an analysis go.
+
+Those of a run appear together: a folder is renamed when it is complete, and on a store `analysis.json`, which lists the
+others with their SHA-256, is written last.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster: a bounded number in flight, repeated when their worker dies, ended when nobody waits for them."""
+"""Tasks on a Ray cluster: a bounded number in flight, repeated if their worker dies, ended when nobody waits."""
 
 from __future__ import annotations
 
@@ -127,15 +127,15 @@ class Pool:
         return [node["NodeID"] for node in alive if node["Resources"].get("CPU", 0.0) >= self._limits.cpus_per_task]
 
     def _stop(self) -> None:
-        """Ends what runs, and removes scratch files from all nodes: what was kept for later tasks, and what killed workers
-        left."""
+        """Ends what runs, and removes scratch files from all nodes: those kept for later tasks, and those that killed
+        workers left."""
         running = list(self._keys)
         self._keys.clear()
         if not running:
             self._sweep(wait_s=0.0)
         elif self._is_own:
-            # Ray ends the tasks of a process that leaves. `ray.cancel` would do it one by one, and version 2.60 aborts this
-            # process if a task completes at that moment ("Tried to complete task that was not pending").
+            # Ray ends the tasks of a process that leaves. `ray.cancel` would do it one by one, and version 2.60 aborts
+            # this process if a task completes at that moment ("Tried to complete task that was not pending").
             self._ray.shutdown()
             self._settings.scratch().sweep(_GRACE_S)
             if self._address not in (None, "local"):

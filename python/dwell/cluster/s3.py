@@ -1,4 +1,4 @@
-"""An S3-compatible store, by boto3. Endpoint and credentials come from the usual places: AWS_* variables, profiles, roles."""
+"""An S3-compatible store, by boto3. It finds endpoint and credentials: AWS_* variables, profiles, roles."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Temporary files of tasks on a node: bounded, shared between tasks where they read the same run, and never left behind.
+"""Temporary files of tasks on a node: bounded, shared between tasks that read the same run, and not left behind.
 
-Every entry is a folder with a lock file, on which its users hold a lock. The kernel drops the locks of a process that was
-killed, so whoever comes next can tell what is in use from what was left. `ledger` is locked while entries are
-made, found or removed, and never during a download.
+Every entry is a folder with a lock file, on which its users hold a lock. The kernel drops those of a killed process,
+so the next one can tell what is in use from what was left. `ledger` is locked while entries are made, found or removed,
+and never during a download.
 
 ```
 dwell-cluster-<uid>/ledger
-dwell-cluster-<uid>/<key>/lock      reserved bytes, as text; locked exclusively while it is filled, shared while it is used
+dwell-cluster-<uid>/<key>/lock      reserved bytes, as text; locked exclusively while filled, shared while used
 dwell-cluster-<uid>/<key>/whole     exists once all files are there
 dwell-cluster-<uid>/<key>/files/
 ```

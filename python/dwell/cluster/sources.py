@@ -81,7 +81,7 @@ def fetched(source: Source, run: Run, files: Sequence[StoredFile], scratch: Scra
 
 @contextmanager
 def fetched_without_rows(source: Source, run: Run, files: Sequence[StoredFile], scratch: Scratch) -> Iterator[Path]:
-    """The same, with the footer of a long trace alone, which tells traces apart: parts are merged without reading rows."""
+    """The same, with the footer alone of a long trace, which tells traces apart: parts are merged without rows."""
     if isinstance(source, LocalFolder) or not any(_is_long_trace(file) for file in files):
         with fetched(source, run, files, scratch) as folder:
             yield folder

@@ -1,5 +1,7 @@
-"""What runs in the workers. A task reads a run and returns bytes: it writes nothing outside its scratch folder, so that it
-can be repeated at any time."""
+"""What runs in the workers.
+
+A task reads a run and returns bytes. It writes nothing outside its scratch folder, so it can be repeated at any time.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ _OUTPUT_BYTES = 16 << 20
 
 
 class Interrupted(Exception):
-    """The command was killed, as when a machine has no memory left. Ray tries again, on another node if there is one."""
+    """The command was killed, as when a machine has no memory left. Ray tries again, on another node if it can."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
             process.wait()
 
 
-# Found in advance: between fork and exec nothing may be called that takes a lock, because another thread may have held it.
+# Found in advance: between fork and exec nothing may take a lock, because another thread may have held it.
 _prctl = ctypes.CDLL(None).prctl
 
 

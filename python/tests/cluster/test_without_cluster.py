@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import run_command
 from made_runs import make_run
+from nodes import is_running, wait_until
 
 import dwell
 import dwell.cluster
@@ -148,6 +149,16 @@ def test_an_output_that_cannot_be_completed_leaves_the_earlier_one(tmp_path: Pat
     assert os.listdir(tmp_path / "out/m") == ["r"]
 
 
+def test_an_output_in_a_store_that_cannot_be_completed_does_not_look_whole(store: str) -> None:
+    output = open_output("s3://bucket/half", store)
+    output.write("r", {"analysis.json": b"{}", "metrics.csv": b"1", "report.json": b"1"})
+    assert output.mark("r") == {}
+    with pytest.raises(dwell.StorageError, match=r"writing s3://bucket/half/r/report\.json failed"):
+        # What is no bytes cannot be sent.
+        output.write("r", {"analysis.json": b"{}", "metrics.csv": b"2", "report.json": object()})  # type: ignore[dict-item]
+    assert output.mark("r") is None
+
+
 def test_a_folder_that_is_no_analysis_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     make_run(tmp_path / "run", 2_000, seed=1)
@@ -236,6 +247,27 @@ def test_a_killed_command_is_repeated_and_one_of_another_version_is_not(
     failure = analyse_run(Settings(source, "dwell 0.0.1"), run)
     assert isinstance(failure, Failure)
     assert "this node has dwell" in failure.message and "by dwell 0.0.1" in failure.message
+
+
+def test_the_command_ends_with_a_worker_that_is_killed(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "dwell").write_text(
+        f"#!/bin/sh\necho $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid\nexec sleep 1000\n"
+    )
+    (tmp_path / "dwell").chmod(0o755)
+    script = (
+        "from dwell.cluster.sources import find_runs, open_source; from dwell.cluster import tasks\n"
+        "tasks.command_version = lambda: ''\n"
+        f"source = open_source({str(tree)!r}, None, None)\n"
+        f"tasks.analyse_run(tasks.Settings(source, '', scratch_dir={str(tmp_path)!r}), find_runs(source)[0])"
+    )
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    worker = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PATH": path})
+    wait_until((tmp_path / "pid").exists, "the command")
+    pid = int((tmp_path / "pid").read_text())
+    assert is_running(pid)
+    worker.kill()
+    worker.wait()
+    wait_until(lambda: not is_running(pid), "the end of the command")
 
 
 def test_a_node_that_does_not_see_a_run_says_so(tmp_path: Path) -> None:
