@@ -26,8 +26,9 @@ from dwell.errors import UsageError
 
 __all__ = ["Analysis", "RunAnalysis", "analyse", "explain"]
 
-# Options of `dwell analyse` that are for several runs, or that the tasks themselves pass.
+# Options of `dwell analyse` that are for several runs, that write no files, or that the tasks themselves pass.
 _OPTIONS_REFUSED = {
+    "--approximate",
     *("-o", "--output", "--force", "--json", "--experiment", "--include"),
     *("--part", "--part-output", "--parts", "--merge-parts", "--explain", "--memory-limit"),
 }
@@ -177,7 +178,7 @@ def failure_text(run: RunAnalysis) -> str:
 def _check_options(options: Sequence[str]) -> None:
     for option in options:
         if option.split("=")[0] in _OPTIONS_REFUSED:
-            raise UsageError(f"an analysis on a cluster passes {option.split('=')[0]} itself")
+            raise UsageError(f"an analysis on a cluster passes {option.split('=')[0]} itself, or has no such analysis")
 
 
 def _without_done(

@@ -6,6 +6,7 @@ A task reads a run and returns bytes. It writes nothing outside its scratch fold
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import traceback
@@ -197,6 +198,8 @@ def _dwell(arguments: Sequence[str], folder: Path) -> tuple[str, ...]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
+            # Where it sorts rows that are in no order.
+            env=os.environ | {"TMPDIR": str(folder)},
             preexec_fn=_die_with_parent,
         )
         status = _wait(process)

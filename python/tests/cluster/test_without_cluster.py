@@ -212,7 +212,7 @@ def test_no_cluster_at_the_address_is_an_error_with_a_hint(tree: Path, tmp_path:
 
 
 def test_options_that_tasks_pass_themselves_are_refused(tree: Path) -> None:
-    for option in ("--json", "--part=1/2", "-o"):
+    for option in ("--json", "--part=1/2", "-o", "--approximate"):
         status, _, said = run_command("analyse", str(tree), "--", option)
         assert status == 2 and "passes" in said
 

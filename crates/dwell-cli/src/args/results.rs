@@ -60,11 +60,11 @@ pub(crate) struct ScaleArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "10%",
-        conflicts_with_all = ["memory_limit", "part", "merge_parts", "explain"]
+        conflicts_with_all = ["memory_limit", "part", "merge_parts", "explain", "output"]
     )]
     pub(crate) approximate: Option<f64>,
     /// Analyse one part of the trace, number K of N from 1, and write what it adds to the report.
-    #[arg(long, value_name = "K/N", value_parser = parse_part, requires = "part_output", conflicts_with_all = ["json", "metrics"])]
+    #[arg(long, value_name = "K/N", value_parser = parse_part, requires = "part_output", conflicts_with_all = ["json", "metrics", "output"])]
     pub(crate) part: Option<Part>,
     /// File for what the part adds to the report.
     #[arg(long, value_name = "FILE", requires = "part")]
@@ -73,7 +73,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "part")]
     pub(crate) merge_parts: Vec<PathBuf>,
     /// Print what would be read and held, without analysing the trace.
-    #[arg(long, conflicts_with_all = ["part", "merge_parts", "metrics"])]
+    #[arg(long, conflicts_with_all = ["part", "merge_parts", "metrics", "output"])]
     pub(crate) explain: bool,
     /// Parts to explain. Default: as many as --memory-limit needs.
     #[arg(long, value_name = "N", requires = "explain", value_parser = clap::value_parser!(u32).range(1..=i64::from(Part::MOST)))]
