@@ -46,7 +46,6 @@ fn made_run(folder: &Path, name: &str, made: Made) -> PathBuf {
             region_id: (place % 4) as u32,
             source: "perf_mem",
             period: 3_000 + row % 11,
-            sample_id: time,
             ..TraceRow::EMPTY
         });
         if builder.len() == 32 * 1024 {
@@ -230,7 +229,7 @@ fn a_limit_that_nothing_fits_is_refused() {
 #[test]
 fn a_full_disk_while_rows_are_sorted_is_an_error_and_leaves_nothing() {
     let Some(disk) = SmallDisk::mount("1m") else {
-        return skip("mounting a small file system is not permitted");
+        return skip("a_full_disk_while_rows_are_sorted", "mounting a file system is not permitted");
     };
     let place = Workplace::new();
     let run = made_run(place.path(), "run", Made { is_shuffled: true, ..SMALL });
