@@ -7,7 +7,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use dwell_analysis::metrics::type_column;
-use dwell_analysis::{Analyser, ApproximateBasis, ApproximateFigure, Approximation, Options, SuitabilityThresholds};
+use dwell_analysis::{
+    Analyser, ApproximateBasis, ApproximateFigure, Approximation, MetricsReport, Options, SuitabilityThresholds,
+};
 use dwell_events::OpType;
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use support::{ROW, of_type};
@@ -66,9 +68,12 @@ fn figure<'a>(approximation: &'a Approximation, column: &str) -> &'a Approximate
     figures.iter().find(|figure| figure.column == column).unwrap_or_else(|| panic!("no {column}"))
 }
 
-fn truth(rows: &[TraceRow<'_>], column: &str) -> f64 {
-    let report = support::analyse(Options::default(), None, rows);
-    type_column(column).unwrap().value(of_type(&report, "activation")).unwrap().number().unwrap()
+fn truth(report: &MetricsReport, column: &str) -> f64 {
+    type_column(column).unwrap().value(of_type(report, "activation")).unwrap().number().unwrap()
+}
+
+fn analysed(rows: &[TraceRow<'_>]) -> MetricsReport {
+    support::analyse(Options::default(), None, rows)
 }
 
 #[test]
@@ -87,9 +92,9 @@ fn the_truth_lies_in_the_interval_about_as_often_as_claimed() {
     let mut hits: BTreeMap<&str, u64> = BTreeMap::new();
     for trial in 0..TRIALS {
         let rows = made_trace(trial);
-        let approximation = approximated(&rows, 0.3);
+        let (approximation, report) = (approximated(&rows, 0.3), analysed(&rows));
         for column in columns {
-            let (figure, truth) = (figure(&approximation, column), truth(&rows, column));
+            let (figure, truth) = (figure(&approximation, column), truth(&report, column));
             assert_eq!(figure.basis, ApproximateBasis::ShareOfPages, "{column}");
             let (low, high) = (figure.low.unwrap(), figure.high.unwrap());
             *hits.entry(column).or_default() += u64::from(low <= truth && truth <= high);
@@ -106,12 +111,12 @@ fn the_truth_lies_in_the_interval_about_as_often_as_claimed() {
 #[test]
 fn what_is_counted_from_rows_is_exact_and_what_cannot_be_estimated_has_no_value() {
     let rows = made_trace(7);
-    let approximation = approximated(&rows, 0.2);
+    let (approximation, report) = (approximated(&rows, 0.2), analysed(&rows));
     assert_eq!((approximation.approximate_share, approximation.groups), (0.2, 32));
     for column in ["loads", "stores", "bytes_read", "n_regions", "stride_mean_bytes", "window_s"] {
         let figure = figure(&approximation, column);
         assert_eq!((figure.basis, figure.low), (ApproximateBasis::AllRows, None), "{column}");
-        assert_eq!(figure.value, Some(truth(&rows, column)), "{column}");
+        assert_eq!(figure.value, Some(truth(&report, column)), "{column}");
     }
     for (column, basis) in [
         ("retention_max_s", ApproximateBasis::ExtremeOfShare),
@@ -126,10 +131,10 @@ fn what_is_counted_from_rows_is_exact_and_what_cannot_be_estimated_has_no_value(
 #[test]
 fn a_share_of_all_pages_is_the_truth_without_error() {
     let rows = made_trace(3);
-    let approximation = approximated(&rows, 1.0);
+    let (approximation, report) = (approximated(&rows, 1.0), analysed(&rows));
     for column in ["distinct_bytes", "life_bytes", "retention_p50_s", "retention_p99_s", "interval_p50_ns"] {
         let figure = figure(&approximation, column);
-        assert_eq!(figure.value, Some(truth(&rows, column)), "{column}");
+        assert_eq!(figure.value, Some(truth(&report, column)), "{column}");
         assert_eq!(
             (figure.low, figure.high, figure.standard_error),
             (figure.value, figure.value, Some(0.0)),

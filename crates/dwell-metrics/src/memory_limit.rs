@@ -20,7 +20,7 @@ const MIB: u64 = 1 << 20;
 pub const LEAST_MEMORY_BYTES: u64 = 128 * MIB;
 
 /// Memory of the process beside what the analyser holds: the program, the batches that are read ahead, the rows that wait.
-/// Measured: 40 MiB at most, of all traces of `make bench`.
+/// Measured: 20 MiB for a thousand rows, 34 MiB for 10 million rows at a thousand addresses.
 pub(crate) const PROCESS_BYTES: u64 = 48 * MIB;
 
 /// Share of the rest that the analyser may hold before a part is given up: lists that grow are copied, and to conclude a part
