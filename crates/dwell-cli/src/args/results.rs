@@ -45,7 +45,6 @@ pub(crate) struct AnalyseArgs {
 
 /// How a trace is analysed that is too large for one pass or one machine.
 #[derive(Args)]
-#[command(next_help_heading = "Large traces")]
 pub(crate) struct ScaleArgs {
     /// Keep the memory of the process within this size, with the same results: the trace is read several times if need be.
     /// At least 128MiB.
