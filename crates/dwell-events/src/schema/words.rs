@@ -38,7 +38,7 @@ impl Words {
     #[inline]
     pub fn number_of(&mut self, text: &str, guess: u32) -> u32 {
         match self.texts.get(guess as usize) {
-            Some(guessed) if **guessed == *text => guess,
+            Some(guessed) if is_same(guessed, text) => guess,
             _ => self.look_up(text),
         }
     }
@@ -60,6 +60,13 @@ impl Words {
             _ => self.dictionary.insert(Arc::new(StringArray::from_iter_values(&self.texts))).clone(),
         }
     }
+}
+
+/// Whether two texts are the same. Empty ones are not compared byte by byte: they lie nowhere, and glibc's `memcmp` for
+/// AVX-512 loads from there with every byte masked out, which costs a processor about 80 ns.
+#[inline]
+fn is_same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && (one.is_empty() || one == other)
 }
 
 #[cfg(test)]
