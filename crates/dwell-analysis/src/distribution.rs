@@ -88,15 +88,16 @@ impl Bucket {
 /// The buckets that hold something, in the order of their values. Most regions fill a few of the 7,424 there are.
 #[derive(Clone, Debug)]
 enum Buckets {
-    /// Those that hold something, with their numbers.
-    Sparse(Vec<(u16, Bucket)>),
+    /// Those that hold something. Their numbers are apart, because they are searched with nearly every value: together they
+    /// lie in a few cache lines.
+    Sparse { numbers: Vec<u16>, buckets: Vec<Bucket> },
     /// All from a number on, those that hold nothing too.
     Dense { first: u16, buckets: Vec<Bucket> },
 }
 
 impl Default for Buckets {
     fn default() -> Self {
-        Self::Sparse(Vec::new())
+        Self::Sparse { numbers: Vec::new(), buckets: Vec::new() }
     }
 }
 
@@ -114,9 +115,7 @@ impl Buckets {
     fn bucket_at_hand(&mut self, number: u16) -> Option<&mut Bucket> {
         match self {
             // Of many distributions all values are the same, often 0.
-            Self::Sparse(buckets) => {
-                buckets.first_mut().filter(|(known, _)| *known == number).map(|(_, bucket)| bucket)
-            }
+            Self::Sparse { numbers, buckets } => buckets.first_mut().filter(|_| numbers.first() == Some(&number)),
             // A number before the first wraps to a place far beyond the last.
             Self::Dense { first, buckets } => buckets.get_mut(usize::from(number.wrapping_sub(*first))),
         }
@@ -124,20 +123,18 @@ impl Buckets {
 
     fn add_beyond(&mut self, number: u16, added: Bucket) {
         match self {
-            Self::Sparse(buckets) => {
-                let place = buckets.partition_point(|&(known, _)| known < number);
-                match buckets.get_mut(place) {
-                    Some((known, bucket)) if *known == number => bucket.add(added),
-                    _ => {
-                        buckets.insert(place, (number, added));
-                        self.grow_dense();
-                    }
+            Self::Sparse { numbers, buckets } => match numbers.binary_search(&number) {
+                Ok(place) => buckets[place].add(added),
+                Err(place) => {
+                    numbers.insert(place, number);
+                    buckets.insert(place, added);
+                    self.grow_dense();
                 }
-            }
+            },
             Self::Dense { first, buckets } => {
                 let (from, to) = (number.min(*first), (number + 1).max(*first + buckets.len() as u16));
                 if usize::from(to - from) > buckets.len() + FAR_PLACES {
-                    *self = Self::Sparse(self.iter().collect());
+                    *self = Self::sparse(self.iter());
                     return self.add_beyond(number, added);
                 }
                 buckets.splice(0..0, std::iter::repeat_n(Bucket::default(), usize::from(*first - from)));
@@ -150,31 +147,38 @@ impl Buckets {
 
     /// Those of a list that is sorted by number.
     fn from_sorted(buckets: Vec<(u16, Bucket)>) -> Self {
-        let mut buckets = Self::Sparse(buckets);
+        let mut buckets = Self::sparse(buckets.into_iter());
         buckets.grow_dense();
         buckets
     }
 
+    fn sparse(buckets: impl Iterator<Item = (u16, Bucket)>) -> Self {
+        let (numbers, buckets) = buckets.unzip();
+        Self::Sparse { numbers, buckets }
+    }
+
     fn grow_dense(&mut self) {
-        let Self::Sparse(buckets) = self else { return };
-        let (Some(&(first, _)), Some(&(last, _))) = (buckets.first(), buckets.last()) else { return };
+        let Self::Sparse { numbers, buckets } = self else { return };
+        let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return };
         let places = usize::from(last - first) + 1;
         if buckets.len() < DENSE_FROM_BUCKETS || buckets.len() * DENSE_FROM_SHARE < places {
             return;
         }
         let mut dense = vec![Bucket::default(); places];
-        buckets.iter().for_each(|&(number, bucket)| dense[usize::from(number - first)] = bucket);
+        numbers.iter().zip(buckets.iter()).for_each(|(number, bucket)| dense[usize::from(number - first)] = *bucket);
         *self = Self::Dense { first, buckets: dense };
     }
 
     /// The buckets that hold something, ascending.
     fn iter(&self) -> impl Iterator<Item = (u16, Bucket)> + '_ {
-        let (sparse, dense): (&[(u16, Bucket)], _) = match self {
-            Self::Sparse(buckets) => (buckets, None),
-            Self::Dense { first, buckets } => (&[], Some((*first, buckets))),
+        let (numbers, first, buckets): (&[u16], _, _) = match self {
+            Self::Sparse { numbers, buckets } => (numbers, 0, buckets),
+            Self::Dense { first, buckets } => (&[], *first, buckets),
         };
-        let numbered = dense.into_iter().flat_map(|(first, buckets)| (first..).zip(buckets.iter().copied()));
-        sparse.iter().copied().chain(numbered.filter(|(_, bucket)| bucket.weight > 0))
+        let number = move |(place, bucket): (usize, &Bucket)| {
+            (numbers.get(place).copied().unwrap_or_else(|| first + place as u16), *bucket)
+        };
+        buckets.iter().enumerate().map(number).filter(|(_, bucket)| bucket.weight > 0)
     }
 }
 
@@ -261,7 +265,9 @@ impl Distribution {
     /// Memory that it holds beside itself.
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.buckets {
-            Buckets::Sparse(buckets) => buckets.capacity() * size_of::<(u16, Bucket)>(),
+            Buckets::Sparse { numbers, buckets } => {
+                numbers.capacity() * size_of::<u16>() + buckets.capacity() * size_of::<Bucket>()
+            }
             Buckets::Dense { buckets, .. } => buckets.capacity() * size_of::<Bucket>(),
         }
     }
@@ -394,7 +400,7 @@ mod tests {
         let mut dense = Distribution::default();
         values.iter().for_each(|&value| dense.add(value, value % 5));
         assert!(matches!(dense.buckets, Buckets::Dense { .. }));
-        let sparse = Distribution { buckets: Buckets::Sparse(dense.buckets.iter().collect()), largest: dense.largest };
+        let sparse = Distribution { buckets: Buckets::sparse(dense.buckets.iter()), largest: dense.largest };
         assert_eq!(dense.points().collect::<Vec<_>>(), sparse.points().collect::<Vec<_>>());
         assert_eq!((dense.weight(), dense.mean()), (sparse.weight(), sparse.mean()));
         // A value below all others moves the first bucket.
