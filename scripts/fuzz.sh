@@ -19,7 +19,6 @@ if [ ${#targets[@]} = 0 ]; then
     done
 fi
 
-# Cargo builds for the host by default; cargo-fuzz names the target, so its outputs lie in a folder of that name.
 cargo +nightly fuzz build --sanitizer none decoder
 status=0
 for target in "${targets[@]}"; do

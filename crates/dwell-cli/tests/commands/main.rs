@@ -17,6 +17,7 @@ mod hostile;
 mod import;
 mod interface;
 mod kv_events;
+mod memray;
 mod models;
 mod other_users;
 mod perfetto;
