@@ -237,7 +237,7 @@ fn with_records(bytes: &[u8]) -> Vec<u8> {
 fn records_that_contradict_each_other_are_refused() {
     assert!(refusal(&with_records(&[9])).starts_with("a record of the unknown kind 9"));
     assert!(refusal(&with_records(&[0, 1])).starts_with("a record of the unknown kind 0"));
-    assert!(refusal(&with_records(&[0b1_1111_000, 0, 16])).starts_with("a call of the unknown allocator 16"));
+    assert!(refusal(&with_records(&[0b1111_1000, 0, 16])).starts_with("a call of the unknown allocator 16"));
     assert!(refusal(&with_records(&[16 | 3])).starts_with("4 functions return on a thread that is in 0"));
     let mut native = CaptureFile { has_native_stacks: true, ..CaptureFile::default() };
     native.thread(1);

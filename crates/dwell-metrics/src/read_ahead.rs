@@ -86,11 +86,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let table = written_table(dir.path());
         let mut ahead: Vec<RecordBatch> = Vec::new();
-        read_ahead(table(), &mut |batch| {
+        let flow = read_ahead(table(), &mut |batch| {
             ahead.push(batch?);
             Ok(ControlFlow::Continue(()))
-        })
-        .unwrap();
+        });
+        assert!(flow.unwrap().is_continue());
         assert!(ahead.len() > BATCHES_AHEAD + 1, "{} batches", ahead.len());
         let read: Vec<RecordBatch> = table().map(Result::unwrap).collect();
         assert_eq!(ahead, read);
