@@ -4,10 +4,11 @@
 //! is exact. The standard error is the jackknife's over groups, with the correction for a finite population: one group after
 //! the other is left out, and the estimates without it spread as the estimate itself would between samples.
 
+use dwell_events::RegionType;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::column::{Column, Getter, Merging, Value};
+use crate::column::{Column, Getter, Merging, MetricTable, Value};
 use crate::concluded::{ConcludedBytes, ConcludedRegion};
 use crate::concluded_part::{ConcludedGathering, ConcludedPart, TraceFacts};
 use crate::distribution::Distribution;
@@ -18,6 +19,9 @@ use crate::{Metric, Options};
 
 /// Groups of a sample. Chosen: an interval by 32 groups is 4 % wider than one by any number of them.
 pub(crate) const GROUPS: u16 = 32;
+
+/// Groups that have to hold memory of a type, so that their spread says something of it.
+const LEAST_GROUPS: usize = 16;
 
 /// Upper end of an interval of 95 %.
 const UPPER_SHARE: f64 = 0.975;
@@ -46,6 +50,16 @@ pub struct Approximation {
     pub trace_rows: u64,
     /// By region type.
     pub region_types: Vec<ApproximateType>,
+}
+
+impl Approximation {
+    /// Leaves out whatever is a time: the timestamps of the trace count something else than nanoseconds.
+    pub fn withhold_times(&mut self) {
+        let is_time = |figure: &ApproximateFigure| {
+            figure.column.ends_with("_s") || figure.column.ends_with("_ns") || figure.column.starts_with("kept_")
+        };
+        self.region_types.iter_mut().for_each(|of_type| of_type.figures.retain(|figure| !is_time(figure)));
+    }
 }
 
 /// Estimates for one region type.
@@ -90,6 +104,8 @@ pub enum ApproximateBasis {
     StepsOfShare,
     /// Not estimable: the figure is a bound of another one.
     BoundOfShare,
+    /// Not estimable: too few groups of pages hold memory of the type.
+    TooFewPages,
 }
 
 /// How a column of numbers is estimated.
@@ -167,6 +183,11 @@ impl ConcludedSample {
         part.into_report().region_types
     }
 
+    fn groups_with(&self, region_type: &RegionTypeName) -> usize {
+        let is_meant = |region: &ConcludedRegion| RegionType::ALL[region.type_index()].name() == &**region_type;
+        self.groups.iter().filter(|group| group.regions.iter().any(is_meant)).count()
+    }
+
     fn figures(
         &self,
         row: &RegionTypeRow,
@@ -178,9 +199,11 @@ impl ConcludedSample {
             counted: counted.iter().find(is_same),
             followed: row,
             without: without.iter().map(|rows| rows.iter().find(is_same)).collect(),
+            groups: self.groups_with(&row.region_type),
         };
         let is_number = |column: &&Column<RegionTypeRow>| matches!(column.get, Getter::Integer(_) | Getter::Number(_));
-        let columns = type_columns().into_iter().filter(|(_, column)| is_number(column));
+        let is_standard = |table: &MetricTable| table.metric.is_none_or(|metric| Metric::STANDARD.contains(&metric));
+        let columns = type_columns().into_iter().filter(|(table, column)| is_number(column) && is_standard(table));
         columns.map(|(table, column)| self.figure(column, table.metric, &rows)).collect()
     }
 
@@ -201,9 +224,13 @@ impl ConcludedSample {
             high: None,
         };
         let groups = rows.without.len() as f64;
+        let most = if column.name.ends_with("_share") { 1.0 } else { f64::INFINITY };
         let scale = match Estimation::of(column, metric) {
             Estimation::AllRows => return exact,
             Estimation::Not(basis) => return ApproximateFigure { basis, value: None, ..exact },
+            _ if rows.groups < LEAST_GROUPS => {
+                return ApproximateFigure { basis: ApproximateBasis::TooFewPages, value: None, ..exact };
+            }
             Estimation::ScaledUp => 1.0 / self.share,
             Estimation::AsItIs => 1.0,
         };
@@ -219,7 +246,7 @@ impl ConcludedSample {
             value,
             standard_error: error,
             low: value.zip(half_width).map(|(value, half_width)| (value - half_width).max(0.0)),
-            high: value.zip(half_width).map(|(value, half_width)| value + half_width),
+            high: value.zip(half_width).map(|(value, half_width)| (value + half_width).min(most)),
             ..exact
         }
     }
@@ -233,6 +260,8 @@ struct EstimatedRows<'a> {
     followed: &'a RegionTypeRow,
     /// Without one group each.
     without: Vec<Option<&'a RegionTypeRow>>,
+    /// Groups that hold memory of the type.
+    groups: usize,
 }
 
 /// The standard error by estimates that leave one group out each; none if any of them says nothing.

@@ -98,6 +98,8 @@ impl Thresholds {
             "tensor_ops" => Self { region_labels: limits(0.999, 0.95), kept_records: limits(1.0, 0.95), ..nothing },
             "perf_mem" => Self { latency: limits(0.95, 0.5), cache_level: limits(0.85, 0.5), ..nothing },
             "perf_mem_labelled" => Self { region_labels: limits(0.05, 0.001), ..Self::for_collector("perf_mem") },
+            // Sees every access, and what it cost none of them.
+            "lackey" => nothing,
             "memray" => Self { latency: limits(0.0, 0.0), cache_level: limits(0.0, 0.0), ..nothing },
             ours if CollectorName::from_name(ours).is_some() => nothing,
             _ => Self { latency: limits(0.5, 0.1), cache_level: limits(0.5, 0.1), ..nothing },

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::column::{Column, MetricTable, Value, csv_text};
 use crate::frames::MrmTraceFrames;
-use crate::metrics::bandwidth::{BANDWIDTH_COLUMNS, BANDWIDTH_TABLE, BandwidthRow};
+use crate::metrics::bandwidth::{BANDWIDTH_COLUMNS, BANDWIDTH_TABLE, Bandwidth, BandwidthRow};
 use crate::metrics::hot_cold::{self, HOT_COLD_COLUMNS, HOT_COLD_TABLE, HotColdRow, RegionUses};
 use crate::metrics::inter_access_interval::InterAccessInterval;
 use crate::metrics::locality::Locality;
@@ -168,7 +168,10 @@ impl MetricsReport {
     /// as `instructions`, and no nanoseconds.
     pub fn withhold_times(&mut self, unit: &str) {
         self.time_unit = Some(unit.to_owned());
-        self.region_types.iter_mut().for_each(|row| row.suitability.withdraw(NotRatedReason::NoClock));
+        for row in &mut self.region_types {
+            row.suitability.withdraw(NotRatedReason::NoClock);
+            row.bandwidth = Bandwidth::default();
+        }
     }
 
     /// Whether the timestamps of the trace are times.
@@ -233,10 +236,15 @@ impl MetricsReport {
         let tables = [
             (REUSE_TABLE, !self.reuse.is_empty(), Self::reuse_csv as fn(&Self) -> String),
             (BANDWIDTH_TABLE, !self.bandwidth.is_empty() && self.has_times(), Self::bandwidth_csv),
-            (HOT_COLD_TABLE, !self.hot_cold.is_empty(), Self::hot_cold_csv),
+            (HOT_COLD_TABLE, self.has_hot_cold(), Self::hot_cold_csv),
         ];
         let known = tables.into_iter().filter(|(_, is_known, _)| *is_known);
         known.map(|(name, _, text)| (name, text(self))).collect()
+    }
+
+    /// Endurance gathers the same, and was perhaps asked for alone.
+    fn has_hot_cold(&self) -> bool {
+        !self.hot_cold.is_empty() && self.requested.contains(Metric::HotCold)
     }
 
     /// Whether a column has values: times are withheld if there are none, and with them the shares that are kept for a time.

@@ -50,9 +50,9 @@ fn windows_of_time_have_rates_and_working_sets() {
     let found = &of_type(&report, "activation").bandwidth;
     assert_eq!((found.estimate, found.window_s), (Some(Estimate::Exact), Some(1e-8)));
     let per_ns = |rate: Option<f64>| (rate.unwrap() / 1e9 * 1e6).round() / 1e6;
-    assert_eq!(per_ns(found.read.mean_bytes_per_s), 0.6);
+    assert_eq!(per_ns(found.read.mean_bytes_per_s), 0.857143);
     assert_eq!(per_ns(found.read.peak_bytes_per_s), 1.0);
-    assert_eq!((per_ns(found.written.mean_bytes_per_s), per_ns(found.written.p99_bytes_per_s)), (0.25, 1.0));
+    assert_eq!((per_ns(found.written.mean_bytes_per_s), per_ns(found.written.p99_bytes_per_s)), (0.357143, 1.0));
     assert_eq!((found.working_set_median_bytes, found.working_set_max_bytes), (Some(10.0), Some(10)));
     let csv = "region_type,from_ns,window_s,bytes_read,bytes_written,working_set_bytes\n\
                activation,0,0.00000001,4,10,10\n\

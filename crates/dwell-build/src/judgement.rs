@@ -1,14 +1,16 @@
 //! Whether a run counts: what disturbed it, and whether what was recorded is whole.
 
 use dwell_analysis::MetricsReport;
-use dwell_analysis::quality::{Quality, QualityInput};
+use dwell_analysis::quality::{Quality, QualityInput, Thresholds};
 use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::{BuiltTable, ProcessSamples};
 use dwell_events::host::Host;
+use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::{CollectorName, RegionType, Severity};
 use dwell_label::Labelled;
 use dwell_metadata::{ObserverEffect, RunRecord, Telemetry};
+use dwell_store::{RunDir, StoreError, open_table_subset};
 
 use crate::metadata::is_traced;
 
@@ -59,7 +61,7 @@ pub(crate) fn quality(
         let collector = collector.name().to_owned();
         return Quality::of(&QualityInput { collector, rows, lost_records, ..QualityInput::default() });
     }
-    trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, lost_records)
+    trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, GivenRows::default(), lost_records)
 }
 
 /// Records that should be there and are not, as far as they could be counted.
@@ -68,15 +70,45 @@ pub(crate) fn lost_records(loss: &[LossRow]) -> u64 {
     lost.map(|row| row.count).fold(0, u64::saturating_add)
 }
 
+/// Rows of a trace with what only some collectors give.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GivenRows {
+    latency: u64,
+    cache_level: u64,
+}
+
+impl GivenRows {
+    /// Counts those of a run if its collector is expected to give any.
+    pub(crate) fn of(run: &RunDir, collector: &str) -> Result<Self, StoreError> {
+        let mut given = Self::default();
+        if Thresholds::for_collector(collector).latency.is_none() {
+            return Ok(given);
+        }
+        for batch in open_table_subset(run.path(), Table::Trace, &["access_latency_ns", "cache_level"])? {
+            let batch = batch?;
+            let rows = |name: &str| batch.column_by_name(name).map_or(0, |column| column.len() - column.null_count());
+            given.latency += rows("access_latency_ns") as u64;
+            given.cache_level += rows("cache_level") as u64;
+        }
+        Ok(given)
+    }
+}
+
 /// Whether a trace is whole enough to be used.
-pub(crate) fn trace_quality(collector: String, metrics: &MetricsReport, lost_records: u64) -> Quality {
+pub(crate) fn trace_quality(
+    collector: String,
+    metrics: &MetricsReport,
+    given: GivenRows,
+    lost_records: u64,
+) -> Quality {
     let unknown = metrics.region_types.iter().find(|row| row.region_type.to_string() == RegionType::Unknown.name());
     Quality::of(&QualityInput {
         collector,
         rows: metrics.trace_rows,
         unknown_rows: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
+        latency_rows: given.latency,
+        cache_level_rows: given.cache_level,
         symbol_rows: metrics.trace_rows,
         lost_records,
-        ..QualityInput::default()
     })
 }

@@ -33,7 +33,7 @@ pub struct Bandwidth {
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
-    /// Over all windows.
+    /// From the first to the last row.
     pub mean_bytes_per_s: Option<f64>,
     /// The rate that 99 % of the windows do not exceed.
     pub p99_bytes_per_s: Option<f64>,
@@ -44,14 +44,15 @@ pub struct Rates {
 impl Rates {
     fn of(windows: &WindowTotals, bytes_of: fn(&WindowTraffic) -> u64) -> Self {
         let mut rates: Vec<f64> = windows.traffic.iter().map(|row| bytes_of(row) as f64 / row.window_s).collect();
-        let sum: f64 = rates.iter().sum();
+        let bytes: f64 = windows.traffic.iter().map(|row| bytes_of(row) as f64).sum();
         rates.sort_by(f64::total_cmp);
         // In the windows that are not listed nothing was moved.
         let idle = windows.windows as usize - rates.len();
         let rank = (0.99 * windows.windows as f64).ceil() as usize;
         let p99 = rank.checked_sub(idle + 1).map_or(0.0, |place| rates[place]);
         Self {
-            mean_bytes_per_s: Some(sum / windows.windows as f64),
+            // Rows of one time are as fast as they like.
+            mean_bytes_per_s: (windows.observed_s > 0.0).then(|| bytes / windows.observed_s),
             p99_bytes_per_s: Some(p99),
             peak_bytes_per_s: Some(rates.last().copied().unwrap_or(0.0)),
         }
@@ -92,13 +93,13 @@ pub(crate) static TABLE: MetricTable = MetricTable {
         column(78, "bandwidth_window_s", Unit::Seconds, Merging::Extreme, Getter::Number(|row| row.bandwidth.window_s),
             "length of a window of time"),
         column(79, "read_mean_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.read.mean_bytes_per_s),
-            "bytes loaded per second, mean over the windows of the trace"),
+            "bytes loaded per second, from the first to the last row of the trace"),
         column(80, "read_p99_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.read.p99_bytes_per_s),
             "the same, 99th percentile over windows"),
         column(81, "read_peak_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.read.peak_bytes_per_s),
             "the same, most of any window"),
         column(82, "written_mean_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.written.mean_bytes_per_s),
-            "bytes stored per second, mean over the windows of the trace"),
+            "bytes stored per second, from the first to the last row of the trace"),
         column(83, "written_p99_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.written.p99_bytes_per_s),
             "the same, 99th percentile over windows"),
         column(84, "written_peak_bytes_per_s", Unit::BytesPerSecond, Merging::Derived, Getter::Number(|row| row.bandwidth.written.peak_bytes_per_s),

@@ -43,6 +43,8 @@ pub(crate) struct AccessWindows {
     first: u64,
     /// From the first window on.
     traffic: Vec<[Traffic; KNOWN_TYPES]>,
+    /// Times of the first and the last row.
+    observed_ns: Option<(u64, u64)>,
     touched: FxHashMap<Touch, u64>,
     recency: Recency,
 }
@@ -64,13 +66,17 @@ impl AccessWindows {
             level: 0,
             first: 0,
             traffic: Vec::new(),
+            observed_ns: None,
             touched: FxHashMap::default(),
             recency: Recency::default(),
         }
     }
 
     pub(crate) fn follow(&mut self, access: &Access, type_index: usize) {
-        let window = self.enter(access.timestamp_ns);
+        let now_ns = access.timestamp_ns;
+        let observed = self.observed_ns.get_or_insert((now_ns, now_ns));
+        observed.1 = observed.1.max(now_ns);
+        let window = self.enter(now_ns);
         let traffic = match access.op_type {
             OpType::Load => Traffic { read_bytes: access.size_bytes, written_bytes: 0 },
             OpType::Store => Traffic { read_bytes: 0, written_bytes: access.size_bytes },
@@ -170,6 +176,7 @@ impl AccessWindows {
         WindowTotals {
             window_s: self.window_ns() as f64 / NS_PER_S,
             windows: self.traffic.len() as u64,
+            observed_s: self.observed_ns.map_or(0.0, |(first, last)| (last - first) as f64 / NS_PER_S),
             traffic: self.traffic_of(type_index),
         }
     }
@@ -193,6 +200,8 @@ pub(crate) struct WindowTotals {
     pub(crate) window_s: f64,
     /// Windows from the first to the last row of the trace, in some of which nothing may have happened.
     pub(crate) windows: u64,
+    /// Time from the first to the last row; that of several runs added up.
+    pub(crate) observed_s: f64,
     pub(crate) traffic: Vec<WindowTraffic>,
 }
 
@@ -200,6 +209,7 @@ impl WindowTotals {
     pub(crate) fn merge(&mut self, other: &WindowTotals) {
         self.window_s = self.window_s.max(other.window_s);
         self.windows += other.windows;
+        self.observed_s += other.observed_s;
         self.traffic.extend(&other.traffic);
     }
 }

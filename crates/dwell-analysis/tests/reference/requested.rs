@@ -101,13 +101,17 @@ fn bandwidth(rows: &[TraceRow<'_>], region_type: RegionType) -> Expected {
         windows.iter().map(|window| bytes(window) as f64 / (WINDOW_NS as f64 / NS_PER_S)).collect()
     };
     let (read, written) = (rates(|window| window.0), rates(|window| window.1));
+    let observed_s = (rows.last().unwrap().timestamp_ns - rows[0].timestamp_ns) as f64 / NS_PER_S;
+    let per_s = |bytes: fn(&(u64, u64, u64)) -> u64| {
+        (observed_s > 0.0).then(|| windows.iter().map(|window| bytes(window) as f64).sum::<f64>() / observed_s)
+    };
     let touched: Vec<f64> = windows.iter().map(|window| window.2 as f64).filter(|bytes| *bytes > 0.0).collect();
     Expected::from([
         ("bandwidth_window_s", Some(WINDOW_NS as f64 / NS_PER_S)),
-        ("read_mean_bytes_per_s", mean(&read)),
+        ("read_mean_bytes_per_s", per_s(|window| window.0)),
         ("read_p99_bytes_per_s", quantile(&read, 0.99)),
         ("read_peak_bytes_per_s", largest(&read)),
-        ("written_mean_bytes_per_s", mean(&written)),
+        ("written_mean_bytes_per_s", per_s(|window| window.1)),
         ("written_p99_bytes_per_s", quantile(&written, 0.99)),
         ("written_peak_bytes_per_s", largest(&written)),
         ("window_working_set_median_bytes", median(&touched)),

@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::BuildError;
-use crate::judgement::{lost_records, trace_quality};
+use crate::judgement::{GivenRows, lost_records, trace_quality};
 use crate::run_files::{write_metrics, write_views};
 use crate::seal::Seal;
 
@@ -296,7 +296,8 @@ fn draw_accesses(
     let build = metadata.build.clone().unwrap_or_default();
     let (mut metrics, overview) = draw_run(run, build.analysis_options()).map_err(BuildError::from)?;
     let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
-    metadata.quality = Some(trace_quality(collector, &metrics, lost_records(loss)));
+    let given = GivenRows::of(run, &collector)?;
+    metadata.quality = Some(trace_quality(collector, &metrics, given, lost_records(loss)));
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     if let Some(unit) = metadata.time_unit() {
         metrics.withhold_times(unit);

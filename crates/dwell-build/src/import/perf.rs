@@ -171,7 +171,9 @@ impl<'a> PerfSink<'a> {
             cpu_id: sample.cpu.and_then(|cpu| cpu.try_into().ok()),
             thread_id: sample.thread,
             source: SOURCE,
-            period: sample.period,
+            // Even one sample for each event is no access each: the event is a first touch, or a fraction of the loads. A period
+            // of 1 would say that every access is there; 0 is unknown.
+            period: if sample.period == 1 { 0 } else { sample.period },
             ..TraceRow::EMPTY
         })
     }

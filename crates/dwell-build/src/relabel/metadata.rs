@@ -9,7 +9,7 @@ use dwell_store::{RunDir, unix_secs_now, utc_text};
 
 use super::RelabelRequest;
 use crate::BuildError;
-use crate::judgement::trace_quality;
+use crate::judgement::{GivenRows, trace_quality};
 
 /// Who labels by rules.
 const LABELLER: &str = "labeller";
@@ -42,10 +42,13 @@ pub(super) fn metadata(
         ..known.build.unwrap_or_default()
     };
     // Of a run without accesses, labels change nothing.
-    let quality = known.quality.map(|quality| match metrics.trace_rows {
-        0 => quality,
-        _ => trace_quality(quality.collector, metrics, relabelled.lost_records),
-    });
+    let quality = match known.quality {
+        Some(quality) if metrics.trace_rows > 0 => {
+            let given = GivenRows::of(input, &quality.collector)?;
+            Some(trace_quality(quality.collector, metrics, given, relabelled.lost_records))
+        }
+        quality => quality,
+    };
     let origin =
         |(&table, &rows): (&Table, &u64)| (table.name().to_owned(), origin(&known.tables, table, rows, metrics));
     Ok(RunMetadata {

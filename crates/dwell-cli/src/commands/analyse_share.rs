@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use dwell_analysis::{ApproximateBasis, ApproximateFigure, Approximation, Definitions, Metric};
 use dwell_metrics::approximate_run;
+use dwell_report::RunResults;
 use dwell_report::text::{count, table};
 use dwell_store::RunDir;
 
@@ -18,8 +19,12 @@ pub(super) fn run(run: &RunDir, args: &AnalyseArgs, share: f64) -> anyhow::Resul
             format!("--approximate estimates by dwell's definitions, and found {}", options.definitions.name());
         return Err(Failure::new(message).hint("leave out --definitions, or --approximate").into());
     }
-    let approximation =
+    let mut approximation =
         step("estimating the metrics", || approximate_run(run, options.thresholds, share)).map_err(hinted)?;
+    let metadata = RunResults::load(run).map(|results| results.metadata).unwrap_or_default();
+    if metadata.time_unit().is_some() {
+        approximation.withhold_times();
+    }
     match args.json {
         true => super::print_json(&approximation)?,
         false => print_result(&text(&approximation, &args.metrics))?,
@@ -55,6 +60,7 @@ fn line(figure: &ApproximateFigure, percent: f64) -> Vec<String> {
         ApproximateBasis::ShareOfPages => format!("approximate, {percent} % of the pages"),
         ApproximateBasis::ExtremeOfShare => "not estimable: the extreme of a share".to_owned(),
         ApproximateBasis::StepsOfShare => "not estimable: steps of a share".to_owned(),
+        ApproximateBasis::TooFewPages => "not estimable: too few pages of the sample".to_owned(),
         ApproximateBasis::BoundOfShare => "not estimable: a bound of another figure".to_owned(),
     };
     vec![figure.column.to_owned(), number(figure.value), number(figure.low), number(figure.high), basis]

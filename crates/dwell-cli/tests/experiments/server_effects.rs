@@ -71,9 +71,10 @@ pub fn api(bench: &Bench) {
 
 pub fn api_key_variable(bench: &Bench) {
     let Some(program) = &bench.program else { return };
-    let refused = failure(&bench.lab, "no-key", &started(program, ", arguments: [--api-key, hush]"));
+    let arguments = format!(", arguments: [--api-key-file, {:?}]", bench.lab.write("key.txt", "hush\n"));
+    let refused = failure(&bench.lab, "no-key", &started(program, &arguments));
     assert!(refused.contains("401"), "{refused}");
-    let keys = started(program, ", arguments: [--api-key, hush], api_key_variable: DWELL_TEST_KEY");
+    let keys = started(program, &format!("{arguments}, api_key_variable: DWELL_TEST_KEY"));
     bench.lab.write("key.yaml", &experiment(&keys, served::BY_PROCESS));
     let mut command = bench.lab.command(&["run", "--config", "key.yaml", "-o", "results-key"]);
     let output = command.env("DWELL_TEST_KEY", "hush").output().unwrap();
