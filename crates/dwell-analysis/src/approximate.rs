@@ -224,7 +224,8 @@ impl ConcludedSample {
             high: None,
         };
         let groups = rows.without.len() as f64;
-        let most = if column.name.ends_with("_share") { 1.0 } else { f64::INFINITY };
+        let is_share = column.name.ends_with("_share") || column.name.starts_with("write_once_ratio");
+        let most = if is_share { 1.0 } else { f64::INFINITY };
         let scale = match Estimation::of(column, metric) {
             Estimation::AllRows => return exact,
             Estimation::Not(basis) => return ApproximateFigure { basis, value: None, ..exact },
@@ -239,7 +240,9 @@ impl ConcludedSample {
         let value = number(rows.followed).map(|value| value * scale);
         let left: Vec<f64> =
             rows.without.iter().flatten().filter_map(|row| number(row)).map(|value| value * scale_without).collect();
+        // Groups that all say the same, as of a quantile that lies in one of a few values, tell no error.
         let error = value.and_then(|_| jackknife_error(&left, rows.without.len(), self.share));
+        let error = error.filter(|error| *error > 0.0 || self.share == 1.0);
         let half_width = error.zip(t_value(groups - 1.0)).map(|(error, t)| error * t);
         ApproximateFigure {
             basis: ApproximateBasis::ShareOfPages,
