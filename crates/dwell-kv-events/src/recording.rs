@@ -134,7 +134,8 @@ fn next_payload(file: &mut BufReader<File>) -> io::Result<(Option<Recorded>, boo
         return Ok((None, true));
     }
     let payload_bytes = u32::from_be_bytes(length) as usize;
-    if head_bytes < length.len() || payload_bytes > PAYLOAD_MAX_BYTES {
+    // No batch is empty: zeros are what a file of another kind, or a hole, is full of.
+    if head_bytes < length.len() || payload_bytes == 0 || payload_bytes > PAYLOAD_MAX_BYTES {
         return Ok((Some(unreadable()), true));
     }
     let mut payload = Vec::new();
@@ -152,4 +153,21 @@ fn read_fully(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_zeros_is_one_unreadable_batch() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("zeros");
+        std::fs::write(&path, vec![0; 4096]).unwrap();
+        let (mut recording, form) = Recording::open(&path).unwrap();
+        assert!(matches!(form, RecordingForm::LengthPrefixed));
+        assert!(recording.next().unwrap().is_some_and(|recorded| recorded.batch.payload.is_empty()));
+        assert!(recording.next().unwrap().is_none());
+    }
 }

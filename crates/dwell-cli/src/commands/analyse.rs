@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use dwell_analysis::{MetricsReport, Options, RequestedMetrics};
+use dwell_analysis::{Definitions, MetricsReport, Options, RequestedMetrics};
 use dwell_metadata::{DEFAULT_BINS, RunMetadata};
 use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 
 fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
     refuse_options_of_a_tree(args)?;
-    refuse_requested_in_parts(args)?;
+    refuse_requested_elsewhere(args)?;
     let run = RunDir::open(&args.path).map_err(hinted)?;
     warn_of_changed_files(&run, FilesRead::Tables);
     if args.scale.explain {
@@ -112,12 +112,19 @@ impl AnalyseArgs {
     }
 }
 
-/// Metrics on request keep what they need of all bytes in memory.
-fn refuse_requested_in_parts(args: &AnalyseArgs) -> Result<(), Failure> {
+/// Metrics on request keep what they need of all bytes in memory, and mrm-trace knows none of them.
+fn refuse_requested_elsewhere(args: &AnalyseArgs) -> Result<(), Failure> {
+    if args.options().requested.is_empty() {
+        return Ok(());
+    }
+    if args.options().definitions != Definitions::Dwell {
+        return Err(Failure::new("metrics on request are computed by dwell's definitions")
+            .hint("leave out --definitions, or name standard metrics with --metrics"));
+    }
     let scale = &args.scale;
     let is_limited = scale.memory_limit.is_some() || scale.approximate.is_some();
     let is_in_parts = scale.part.is_some() || !scale.merge_parts.is_empty() || is_limited;
-    if !is_in_parts || args.options().requested.is_empty() {
+    if !is_in_parts {
         return Ok(());
     }
     Err(Failure::new("metrics on request are computed of a whole trace, in as much memory as they need")
