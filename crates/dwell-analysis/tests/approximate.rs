@@ -89,23 +89,28 @@ fn the_truth_lies_in_the_interval_about_as_often_as_claimed() {
         "retention_mean_s",
         "retention_p50_s",
     ];
-    let mut hits: BTreeMap<&str, u64> = BTreeMap::new();
+    // By column: intervals that were given, and those that hold the truth.
+    let mut counts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for trial in 0..TRIALS {
         let rows = made_trace(trial);
         let (approximation, report) = (approximated(&rows, 0.3), analysed(&rows));
         for column in columns {
             let (figure, truth) = (figure(&approximation, column), truth(&report, column));
             assert_eq!(figure.basis, ApproximateBasis::ShareOfPages, "{column}");
-            let (low, high) = (figure.low.unwrap(), figure.high.unwrap());
-            *hits.entry(column).or_default() += u64::from(low <= truth && truth <= high);
+            // Where all groups agree there is none.
+            let Some((low, high)) = figure.low.zip(figure.high) else { continue };
+            let (given, hits) = counts.entry(column).or_default();
+            *given += 1;
+            *hits += u64::from(low <= truth && truth <= high);
         }
     }
     // 95 % are claimed. Of 150 trials, chance alone leaves 133 to 149 of them in 99 % of all cases.
-    for (column, hits) in &hits {
-        assert!((132..=TRIALS).contains(hits), "{column}: {hits} of {TRIALS}; all: {hits:?}");
+    for (column, (given, hits)) in &counts {
+        assert!(*given >= TRIALS / 2 && *hits as f64 >= 0.88 * *given as f64, "{column}: {hits} of {given}");
     }
-    let all = hits.values().sum::<u64>() as f64 / (TRIALS * columns.len() as u64) as f64;
-    assert!((0.92..0.985).contains(&all), "{all} of all intervals hold the truth: {hits:?}");
+    let sum = |of: fn(&(u64, u64)) -> u64| counts.values().map(of).sum::<u64>() as f64;
+    let all = sum(|(_, hits)| *hits) / sum(|(given, _)| *given);
+    assert!((0.92..0.985).contains(&all), "{all} of all intervals hold the truth: {counts:?}");
 }
 
 #[test]
