@@ -19,6 +19,8 @@ READY_LIMIT_S = 180.0
 OBJECT_STORE_BYTES = 80_000_000
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # The user of this machine may have a token for clusters of their own.
+    "RAY_AUTH_MODE": "disabled",
     # Others may fill the memory of this machine: no task of ours is to be killed for it.
     "RAY_memory_monitor_refresh_ms": "0",
     # Ray starts a worker for each core of the machine in advance, and some more.
