@@ -275,7 +275,8 @@ impl Drop for OwnServer {
     }
 }
 
-/// The words that make a program end with the process that started it.
+/// The words that make a program end with the process that started it, by the signal that the worker's guard sends to programs of
+/// llama.cpp: asked by SIGTERM, llama-server may wait in its signal handler for a lock that it holds itself.
 pub fn guard() -> Vec<OsString> {
-    ["setpriv", "--pdeathsig", "TERM", "--"].map(OsString::from).to_vec()
+    ["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from).to_vec()
 }
