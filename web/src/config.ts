@@ -1,0 +1,44 @@
+/** What the server says of itself in `config.json`, beside the page; a static server need not have it. */
+
+import type { Runtime } from "./engines/engine.ts";
+import type { RuntimeUrls } from "./session.ts";
+
+export interface OfferedModel {
+  name: string;
+  runtime: Runtime;
+  url: string;
+  bytes?: number;
+}
+
+export interface Config {
+  runtimes: Partial<RuntimeUrls>;
+  models: OfferedModel[];
+}
+
+export const RUNTIME_FOLDERS: RuntimeUrls = {
+  wllama: "runtimes/wllama/",
+  transformers_js: "runtimes/transformers_js/",
+  webllm: "runtimes/webllm/",
+  onnxruntime_web: "runtimes/onnxruntime_web/",
+};
+
+export async function readConfig(): Promise<Config> {
+  try {
+    const response = await fetch("config.json");
+    const { runtimes = {}, models = [] } = response.ok ? ((await response.json()) as Partial<Config>) : {};
+    return { runtimes, models };
+  } catch {
+    return { runtimes: {}, models: [] };
+  }
+}
+
+/** Absolute addresses of all runtimes: those of the configuration, else the folders beside the page. */
+export function runtimeUrls({ runtimes }: Config): RuntimeUrls {
+  const absolute = (name: keyof RuntimeUrls): string => new URL(runtimes[name] ?? RUNTIME_FOLDERS[name], location.href).href;
+  return {
+    wllama: absolute("wllama"),
+    transformers_js: absolute("transformers_js"),
+    webllm: absolute("webllm"),
+    onnxruntime_web: absolute("onnxruntime_web"),
+  };
+}

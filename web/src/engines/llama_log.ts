@@ -1,0 +1,70 @@
+/** What llama.cpp says of its memory while it loads a model. */
+
+import type { Buffer } from "./engine.ts";
+
+const MIB = 1024 * 1024;
+const SIZE = /(\S+)\s+(model|KV|compute|output|RS) buffer size\s*=\s*([\d.]+)\s*MiB/;
+const CELLS = /\(\s*(\d+) cells/;
+const KINDS: Record<string, Buffer["kind"]> = {
+  model: "weight",
+  KV: "kv_cache",
+  RS: "kv_cache",
+  compute: "compute",
+  output: "other",
+};
+/** Sizes are told in MiB with two decimals. */
+export const LOG_STEP_BYTES = MIB / 100;
+
+export interface LlamaMemory {
+  buffers: Buffer[];
+  kvCells: number | undefined;
+}
+
+/** llama.cpp may reserve the compute buffer more than once; the last size is the one that is used. */
+export function memoryFromLog(lines: string[]): LlamaMemory {
+  const buffers = new Map<string, Buffer>();
+  let kvCells: number | undefined;
+  for (const line of lines) {
+    const [, backend = "", what = "", mib = ""] = SIZE.exec(line) ?? [];
+    const kind = KINDS[what];
+    if (kind !== undefined) {
+      const where = /webgpu/i.test(backend) ? "webgpu" : "wasm";
+      buffers.set(`${backend} ${what}`, { name: `${backend} ${what}`, kind, bytes: Math.round(Number(mib) * MIB), where });
+    }
+    kvCells ??= cellsOf(line);
+  }
+  return { buffers: [...buffers.values()], kvCells };
+}
+
+function cellsOf(line: string): number | undefined {
+  const [, cells] = CELLS.exec(line) ?? [];
+  return cells === undefined ? undefined : Number(cells);
+}
+
+export interface KvShape {
+  layers: number;
+  kvHeads: number;
+  keyLength: number;
+  valueLength: number;
+}
+
+/** Heads and lengths as a GGUF file states them; undefined if they differ by layer or are not stated. */
+export function kvShapeOf(metadata: Record<string, string>): KvShape | undefined {
+  const architecture = metadata["general.architecture"] ?? "";
+  const value = (key: string): number | undefined => {
+    const text = metadata[`${architecture}.${key}`];
+    return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text);
+  };
+  const heads = value("attention.head_count");
+  const layers = value("block_count");
+  const width = value("embedding_length");
+  const kvHeads = value("attention.head_count_kv") ?? heads;
+  const headLength = heads && width ? width / heads : undefined;
+  const keyLength = value("attention.key_length") ?? headLength;
+  const valueLength = value("attention.value_length") ?? headLength;
+  return layers && kvHeads && keyLength && valueLength ? { layers, kvHeads, keyLength, valueLength } : undefined;
+}
+
+/** Bytes of one cell with keys and values of 16-bit floats, which is llama.cpp's default. */
+export const kvBytesPerCell = ({ layers, kvHeads, keyLength, valueLength }: KvShape): number =>
+  layers * kvHeads * (keyLength + valueLength) * 2;

@@ -1,0 +1,236 @@
+/** wllama: llama.cpp in WebAssembly, with a GGUF file. */
+
+import { Failure } from "../failure.ts";
+import type { Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
+import { fetchBlob, importRuntime, megabytes, packageVersion } from "./fetching.ts";
+import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog } from "./llama_log.ts";
+import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
+
+const GGUF_MAGIC = "GGUF";
+/** wllama's own default. */
+const DEFAULT_CONTEXT = 1024;
+const ALL_LAYERS = 99_999;
+const LOG_LINES_KEPT = 2_000;
+const ERROR_LINES_SHOWN = 3;
+
+export const wllama: EngineKind = { load };
+
+async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loaded }> {
+  const { runtimeUrl, onProgress } = options;
+  onProgress(0, "loads wllama");
+  const module = await importRuntime<WllamaModule>("wllama", new URL("esm/index.js", runtimeUrl).href);
+  const blobs = await modelFiles(options);
+  const log = new Log();
+  const runtime = new module.Wllama(
+    { default: new URL("esm/wasm/wllama.wasm", runtimeUrl).href },
+    { logger: log.logger, suppressNativeLog: false },
+  );
+  onProgress(0.9, "reads the model");
+  await loadModel(runtime, blobs, options, log);
+  const version = await packageVersion(runtimeUrl);
+  const loaded = describe(runtime.getLoadedContextInfo(), log.lines, version, deviceOf(options, runtime));
+  onProgress(1, "ready");
+  return { engine: new WllamaEngine(runtime), loaded };
+}
+
+async function modelFiles({ model, onProgress }: LoadOptions): Promise<Blob[]> {
+  const show = (received: number, expected: number): void =>
+    onProgress(expected > 0 ? (0.85 * received) / expected : 0, `reads ${model.name}: ${megabytes(received)}`);
+  const blobs = model.files ?? [await fetchBlob(model.url, show)];
+  for (const blob of blobs) {
+    const magic = await blob.slice(0, GGUF_MAGIC.length).text();
+    if (magic !== GGUF_MAGIC) {
+      throw new Failure("model", `${model.name} is not a GGUF file`, "wllama runs GGUF files, whose names end in .gguf");
+    }
+  }
+  return blobs;
+}
+
+async function loadModel(runtime: Wllama, blobs: Blob[], options: LoadOptions, log: Log): Promise<void> {
+  try {
+    await runtime.loadModel(blobs, {
+      n_ctx: options.contextLength ?? DEFAULT_CONTEXT,
+      n_gpu_layers: options.device === "webgpu" ? ALL_LAYERS : 0,
+      // One conversation at a time: more would make the compute buffers larger than what is measured needs.
+      n_parallel: 1,
+      ...(options.threads !== undefined && { n_threads: options.threads }),
+    });
+  } catch (error) {
+    await runtime.exit().catch(() => {});
+    throw modelFailure(options.model.name, error, log);
+  }
+}
+
+/** llama.cpp says in its log what is wrong with a model; what is thrown tells less. */
+function modelFailure(name: string, error: unknown, log: Log): Failure {
+  const said = log.errors.slice(0, ERROR_LINES_SHOWN).join("; ");
+  const thrown = error instanceof Error ? error.message : String(error);
+  const hint = /incomplete|corrupt|not within|bounds|unexpectedly reached/i.test(said)
+    ? "the file is cut short or damaged: get it again"
+    : undefined;
+  return new Failure("model", `llama.cpp could not load ${name}: ${said || thrown}`, hint);
+}
+
+function deviceOf({ device }: LoadOptions, runtime: Wllama): string {
+  return device === "webgpu" ? "webgpu" : `wasm, ${runtime.isMultithread() ? runtime.getNumThreads() : 1} threads`;
+}
+
+function describe(info: ContextInfo, lines: string[], version: string, device: string): Loaded {
+  const { buffers, kvCells } = memoryFromLog(lines);
+  const parameters = Number(info.metadata["general.parameter_count"]);
+  return {
+    model: {
+      architecture: info.metadata["general.architecture"] ?? "unknown",
+      layers: info.n_layer,
+      context_length: info.n_ctx_train,
+      vocabulary: info.n_vocab,
+      ...(parameters > 0 && { parameters }),
+    },
+    kv: kvOf(info, buffers, kvCells),
+    buffers,
+    runtime_version: version,
+    device,
+  };
+}
+
+/** llama.cpp tells sizes rounded; the model's own numbers make them exact if both agree. */
+function kvOf(info: ContextInfo, buffers: Loaded["buffers"], cells: number | undefined): Loaded["kv"] {
+  const caches = buffers.filter(({ kind }) => kind === "kv_cache");
+  const told = caches.reduce((sum, { bytes }) => sum + bytes, 0);
+  const shape = kvShapeOf(info.metadata);
+  const exact = shape && cells !== undefined ? kvBytesPerCell(shape) * cells : undefined;
+  const only = caches.length === 1 ? caches[0] : undefined;
+  if (only && shape && exact !== undefined && Math.abs(exact - told) <= LOG_STEP_BYTES) {
+    only.bytes = exact;
+    const bytes_per_token = kvBytesPerCell(shape);
+    return {
+      bytes: exact,
+      cells: cells ?? 0,
+      bytes_per_token,
+      preallocated: true,
+      basis: "llama.cpp's log, made exact by the model's metadata",
+    };
+  }
+  return {
+    ...(told > 0 && { bytes: told }),
+    ...(cells !== undefined && { cells }),
+    preallocated: true,
+    basis: "llama.cpp's log, rounded to 0.01 MiB",
+  };
+}
+
+class Log {
+  readonly lines: string[] = [];
+  readonly errors: string[] = [];
+  readonly logger: Logger = {
+    debug: (...given) => this.#keep(given),
+    log: (...given) => this.#keep(given),
+    warn: (...given) => this.#keep(given),
+    error: (...given) => this.#keepError(given),
+  };
+
+  #keep(given: unknown[]): void {
+    if (typeof given[0] === "string" && this.lines.length < LOG_LINES_KEPT) {
+      this.lines.push(given[0]);
+    }
+  }
+
+  #keepError(given: unknown[]): void {
+    this.#keep(given);
+    this.errors.push(
+      given
+        .map((each) => (each instanceof Error ? each.message : String(each)))
+        .join(" ")
+        .trim(),
+    );
+  }
+}
+
+class WllamaEngine implements Engine {
+  readonly #runtime: Wllama;
+
+  constructor(runtime: Wllama) {
+    this.#runtime = runtime;
+  }
+
+  async generate(options: GenerateOptions): Promise<Generated> {
+    const stream = new TokenStream(options);
+    try {
+      const asked = requestOf(options);
+      const chunks = options.messages
+        ? await this.#runtime.createChatCompletion({ ...asked, messages: options.messages })
+        : await this.#runtime.createCompletion({ ...asked, prompt: options.prompt });
+      for await (const chunk of chunks) {
+        stream.take(chunk);
+      }
+    } catch (error) {
+      if (!options.signal.aborted) {
+        throw error;
+      }
+    }
+    return stream.end(options.signal.aborted);
+  }
+
+  async unload(): Promise<void> {
+    await this.#runtime.exit();
+  }
+}
+
+function requestOf(options: GenerateOptions): Record<string, unknown> {
+  return {
+    stream: true,
+    stream_options: { include_usage: true },
+    timings_per_token: true,
+    max_tokens: options.maxTokens,
+    temperature: options.temperature,
+    seed: options.seed,
+    ignore_eos: options.ignoreEnd ?? false,
+    // Each run computes its prompt, however often the same one is run.
+    cache_prompt: false,
+    abortSignal: options.signal,
+  };
+}
+
+/** Tokens from chunks. llama.cpp holds back bytes of an incomplete character, so that a chunk may stand for several tokens. */
+class TokenStream {
+  readonly #options: GenerateOptions;
+  #told = 0;
+  #timings: Timings | undefined;
+  #usage: Chunk["usage"];
+  #reason: string | undefined;
+
+  constructor(options: GenerateOptions) {
+    this.#options = options;
+  }
+
+  take({ choices, timings, usage }: Chunk): void {
+    const [choice] = choices ?? [];
+    const text = choice?.text ?? choice?.delta?.content ?? choice?.delta?.reasoning_content ?? "";
+    this.#usage = usage ?? this.#usage;
+    this.#reason = choice?.finish_reason ?? this.#reason;
+    if (timings) {
+      this.#takeTimings(timings, text);
+    }
+  }
+
+  end(isAborted: boolean): Generated {
+    const timings = this.#timings;
+    const prompt_tokens = this.#usage?.prompt_tokens ?? (timings ? timings.prompt_n + timings.cache_n : 0);
+    return {
+      reason: isAborted ? "aborted" : this.#reason === "length" ? "length" : "stop",
+      usage: { prompt_tokens, completion_tokens: this.#usage?.completion_tokens ?? this.#told },
+      timings: timings ? { prompt_ms: timings.prompt_ms, predicted_ms: timings.predicted_ms } : {},
+    };
+  }
+
+  #takeTimings(timings: Timings, text: string): void {
+    if (this.#timings === undefined) {
+      this.#options.onPrompt({ tokens: timings.prompt_n + timings.cache_n, cached_tokens: timings.cache_n });
+    }
+    this.#timings = timings;
+    for (; this.#told < timings.predicted_n; this.#told++) {
+      const isLast = this.#told === timings.predicted_n - 1;
+      this.#options.onToken({ text: isLast ? text : "" });
+    }
+  }
+}

@@ -1,0 +1,154 @@
+/** One model at a time, from loading to unloading, with every event told as it happens: what the page and the driver share. */
+
+import type {
+  Device,
+  Engine,
+  EngineKind,
+  Generated,
+  Loaded,
+  Message,
+  ModelSource,
+  PromptSize,
+  Runtime,
+  Token,
+} from "./engines/engine.ts";
+import { Failure, failureFrom, type Stage } from "./failure.ts";
+import { now, Sampler, type Sample } from "./sampler.ts";
+
+export interface Job {
+  runtime: Runtime;
+  model: ModelSource;
+  prompt: string;
+  messages?: Message[];
+  maxTokens: number;
+  temperature: number;
+  seed: number;
+  contextLength?: number;
+  threads?: number;
+  device?: Device;
+  samplingIntervalMs: number;
+  ignoreEnd?: boolean;
+}
+
+export type Event =
+  | { type: "loading"; t_ms: number; fraction: number; text: string }
+  | ({ type: "loaded"; t_ms: number } & Loaded)
+  | ({ type: "prompt"; t_ms: number } & PromptSize)
+  | ({ type: "token"; t_ms: number; index: number; count: 1 } & Token)
+  | ({ type: "sample" } & Sample)
+  | ({ type: "done"; t_ms: number } & Generated)
+  | { type: "error"; t_ms: number; stage: Stage; message: string; hint?: string };
+
+/** Where the files of the runtimes lie, as absolute addresses of folders. */
+export interface RuntimeUrls {
+  wllama: string;
+  transformers_js: string;
+  webllm: string;
+  onnxruntime_web: string;
+}
+
+interface Held {
+  key: string;
+  engine: Engine;
+  loaded: Loaded;
+}
+
+export class Session {
+  readonly #kinds: Partial<Record<Runtime, EngineKind>>;
+  readonly #urls: RuntimeUrls;
+  readonly #tell: (event: Event) => void;
+  #held: Held | null = null;
+  #abort = new AbortController();
+  #tokens = 0;
+
+  constructor(kinds: Partial<Record<Runtime, EngineKind>>, urls: RuntimeUrls, tell: (event: Event) => void) {
+    this.#kinds = kinds;
+    this.#urls = urls;
+    this.#tell = tell;
+  }
+
+  /** Runs a job to its end, its failure or its abortion; never throws. */
+  async run(job: Job): Promise<void> {
+    this.#abort = new AbortController();
+    this.#tokens = 0;
+    const sampler = new Sampler({
+      intervalMs: job.samplingIntervalMs,
+      onSample: (sample) => this.#tell({ type: "sample", ...sample }),
+      tokens: () => this.#tokens,
+      kvBytes: () => this.#held?.engine.kvBytes?.(),
+    });
+    sampler.start();
+    const last = await this.#runWith(sampler, job);
+    globalThis.dwellHooks?.setPhase("idle");
+    sampler.stop();
+    this.#tell(last);
+  }
+
+  /** Ends generation after the token that is being computed. */
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  async unload(): Promise<void> {
+    const held = this.#held;
+    this.#held = null;
+    await held?.engine.unload();
+  }
+
+  async #runWith(sampler: Sampler, job: Job): Promise<Event> {
+    let stage: Stage = "load";
+    try {
+      const held = await this.#load(job);
+      this.#tell({ type: "loaded", t_ms: now(), ...held.loaded });
+      sampler.take();
+      stage = "generate";
+      return { type: "done", ...(await this.#generate(held.engine, job, sampler)), t_ms: now() };
+    } catch (thrown) {
+      const { stage: failed, message, hint } = failureFrom(thrown, stage);
+      return { type: "error", t_ms: now(), stage: failed, message, ...(hint !== undefined && { hint }) };
+    }
+  }
+
+  async #load(job: Job): Promise<Held> {
+    const key = JSON.stringify([job.runtime, job.model.url, job.model.name, job.contextLength, job.threads, job.device]);
+    if (this.#held?.key === key && job.model.files === undefined) {
+      return this.#held;
+    }
+    await this.unload();
+    const kind = this.#kinds[job.runtime];
+    if (kind === undefined) {
+      throw new Failure("runtime", `there is no runtime ${job.runtime}`, `use one of ${Object.keys(this.#kinds).join(", ")}`);
+    }
+    globalThis.dwellHooks?.setPhase("load");
+    const { engine, loaded } = await kind.load({
+      runtimeUrl: this.#urls[job.runtime],
+      onnxRuntimeUrl: this.#urls.onnxruntime_web,
+      model: { ...job.model, url: new URL(job.model.url, location.href).href },
+      ...(job.contextLength !== undefined && { contextLength: job.contextLength }),
+      ...(job.threads !== undefined && { threads: job.threads }),
+      ...(job.device !== undefined && { device: job.device }),
+      onProgress: (fraction, text) => this.#tell({ type: "loading", t_ms: now(), fraction, text }),
+    });
+    this.#held = { key, engine, loaded };
+    return this.#held;
+  }
+
+  #generate(engine: Engine, job: Job, sampler: Sampler): Promise<Generated> {
+    globalThis.dwellHooks?.setPhase("generate");
+    return engine.generate({
+      prompt: job.prompt,
+      ...(job.messages && { messages: job.messages }),
+      maxTokens: job.maxTokens,
+      temperature: job.temperature,
+      seed: job.seed,
+      ...(job.ignoreEnd !== undefined && { ignoreEnd: job.ignoreEnd }),
+      signal: this.#abort.signal,
+      onPrompt: (prompt) => this.#tell({ type: "prompt", t_ms: now(), ...prompt }),
+      onToken: (token) => {
+        const index = this.#tokens++;
+        this.#tell({ type: "token", t_ms: now(), index, count: 1, ...token });
+        sampler.take();
+      },
+    });
+  }
+}
