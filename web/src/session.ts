@@ -47,6 +47,8 @@ export interface RuntimeUrls {
   onnxruntime_web: string;
 }
 
+const NOTHING_GENERATED: Generated = { reason: "length", usage: { prompt_tokens: 0, completion_tokens: 0 }, timings: {} };
+
 interface Held {
   key: string;
   engine: Engine;
@@ -101,6 +103,9 @@ export class Session {
       const held = await this.#load(job);
       this.#tell({ type: "loaded", t_ms: now(), ...held.loaded });
       sampler.take();
+      if (job.maxTokens === 0) {
+        return { type: "done", t_ms: now(), ...NOTHING_GENERATED };
+      }
       stage = "generate";
       return { type: "done", ...(await this.#generate(held.engine, job, sampler)), t_ms: now() };
     } catch (thrown) {

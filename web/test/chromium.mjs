@@ -20,6 +20,7 @@ const ARGUMENTS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
+  "--enable-unsafe-webgpu",
 ];
 
 /** Lets `use` work with a browser of a fresh profile, and closes it in any case. */

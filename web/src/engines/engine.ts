@@ -11,17 +11,21 @@ export interface Message {
 
 export interface ModelSource {
   name: string;
-  /** A file for wllama; a folder, which ends in a slash, for the others. */
+  /** A file for wllama; a folder, which ends in a slash, for the others; empty if files are given. */
   url: string;
   /** Files that a person chose, instead of the address. */
   files?: File[];
-  /** The model library of WebLLM. */
+  /** Address of the model library of WebLLM; `model.wasm` in the folder if there is none. */
   library?: string;
+  /** A name that the runtime itself knows where to get, instead of an address: a repository or a model id. */
+  id?: string;
 }
 
 export interface LoadOptions {
   /** Address of the folder of the runtime's package. */
   runtimeUrl: string;
+  /** The runtime's module, if the page has imported it already. */
+  module?: unknown;
   /** Address of the folder of onnxruntime-web's package. */
   onnxRuntimeUrl: string;
   model: ModelSource;
@@ -50,6 +54,8 @@ export interface Loaded {
     bytes?: number;
     cells?: number;
     bytes_per_token?: number;
+    type_k?: "f16" | "f32";
+    type_v?: "f16" | "f32";
     preallocated: boolean;
     /** Where these numbers come from. */
     basis: string;

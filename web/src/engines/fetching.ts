@@ -44,18 +44,19 @@ function reachHint(url: string): string {
     : "check that the server still runs";
 }
 
-/** Imports a runtime's module. */
-export async function importRuntime<Module>(name: string, url: string): Promise<Module> {
+/** A runtime's module: the one that is given, or that of an address. */
+export async function runtimeModule<Module>(name: string, given: unknown, url: string): Promise<Module> {
+  if (given !== undefined) {
+    return given as Module;
+  }
   try {
-    return (await import(/* @vite-ignore */ url)) as Module;
+    return (await import(url)) as Module;
   } catch (error) {
-    throw new Failure(
-      "runtime",
-      `could not load ${name} from ${url}: ${String(error)}`,
-      `put the files of the package at that address`,
-    );
+    throw new Failure("runtime", `could not load ${name} from ${url}: ${textOf(error)}`, `put the files of its npm package at that address`);
   }
 }
+
+export const textOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 /** The version that a package states. */
 export async function packageVersion(folder: string): Promise<string> {

@@ -2,7 +2,7 @@
 
 import { Failure } from "../failure.ts";
 import type { Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
-import { fetchBlob, importRuntime, megabytes, packageVersion } from "./fetching.ts";
+import { fetchBlob, megabytes, packageVersion, runtimeModule, textOf } from "./fetching.ts";
 import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog } from "./llama_log.ts";
 import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
 
@@ -18,7 +18,7 @@ export const wllama: EngineKind = { load };
 async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loaded }> {
   const { runtimeUrl, onProgress } = options;
   onProgress(0, "loads wllama");
-  const module = await importRuntime<WllamaModule>("wllama", new URL("esm/index.js", runtimeUrl).href);
+  const module = await runtimeModule<WllamaModule>("wllama", options.module, new URL("esm/index.js", runtimeUrl).href);
   const blobs = await modelFiles(options);
   const log = new Log();
   const runtime = new module.Wllama(
@@ -64,11 +64,10 @@ async function loadModel(runtime: Wllama, blobs: Blob[], options: LoadOptions, l
 /** llama.cpp says in its log what is wrong with a model; what is thrown tells less. */
 function modelFailure(name: string, error: unknown, log: Log): Failure {
   const said = log.errors.slice(0, ERROR_LINES_SHOWN).join("; ");
-  const thrown = error instanceof Error ? error.message : String(error);
   const hint = /incomplete|corrupt|not within|bounds|unexpectedly reached/i.test(said)
     ? "the file is cut short or damaged: get it again"
     : undefined;
-  return new Failure("model", `llama.cpp could not load ${name}: ${said || thrown}`, hint);
+  return new Failure("model", `llama.cpp could not load ${name}: ${said || textOf(error)}`, hint);
 }
 
 function deviceOf({ device }: LoadOptions, runtime: Wllama): string {
@@ -107,6 +106,8 @@ function kvOf(info: ContextInfo, buffers: Loaded["buffers"], cells: number | und
       bytes: exact,
       cells: cells ?? 0,
       bytes_per_token,
+      type_k: "f16",
+      type_v: "f16",
       preallocated: true,
       basis: "llama.cpp's log, made exact by the model's metadata",
     };

@@ -14,8 +14,9 @@ interface Held {
   what: WeakRef<GPUBuffer | GPUTexture>;
 }
 
-const USAGE = { MAP_READ: 0x1, MAP_WRITE: 0x2, UNIFORM: 0x40, STORAGE: 0x80, INDIRECT: 0x100, QUERY_RESOLVE: 0x200 } as const;
-const NEVER_MODEL = USAGE.MAP_READ | USAGE.MAP_WRITE | USAGE.UNIFORM | USAGE.INDIRECT | USAGE.QUERY_RESOLVE;
+/** Storage buffers may be of use for indirect calls as well: ONNX Runtime permits that for all of its own. */
+const USAGE = { MAP_READ: 0x1, MAP_WRITE: 0x2, UNIFORM: 0x40, STORAGE: 0x80, QUERY_RESOLVE: 0x200 } as const;
+const NEVER_MODEL = USAGE.MAP_READ | USAGE.MAP_WRITE | USAGE.UNIFORM | USAGE.QUERY_RESOLVE;
 const KV_LABEL = /\bkv|kv[_-]?cache|past_key|present\.|cache_[kv]/i;
 const WEIGHT_LABEL = /weight|param/i;
 
@@ -38,8 +39,10 @@ export function classify(buffer: GPUBuffer, kind: GpuKind): void {
   }
 }
 
-export function classifySize(bytes: number, kind: GpuKind): number {
-  const found = [...live].filter((held) => held.bytes === bytes && !held.isTexture && !held.isFilled);
+export function classifySizes(leastBytes: number, mostBytes: number, kind: GpuKind): number {
+  const fits = ({ bytes, isTexture, isFilled, usage }: Held): boolean =>
+    bytes >= leastBytes && bytes <= mostBytes && !isTexture && !isFilled && isForModels(usage);
+  const found = [...live].filter(fits);
   found.forEach((held) => reclassify(held, kind));
   return found.length;
 }
@@ -143,10 +146,14 @@ function reclassify(held: Held, kind: GpuKind): void {
 
 /** What a label says; nothing else is known of a buffer when it is created. */
 function kindOf(label: string, usage: number): GpuKind {
-  if ((usage & USAGE.STORAGE) === 0 || (usage & NEVER_MODEL) !== 0) {
+  if (!isForModels(usage)) {
     return "other";
   }
   return KV_LABEL.test(label) ? "kv_cache" : WEIGHT_LABEL.test(label) ? "weight" : "other";
+}
+
+function isForModels(usage: number): boolean {
+  return (usage & USAGE.STORAGE) !== 0 && (usage & NEVER_MODEL) === 0;
 }
 
 /** A storage buffer that the processor fills while a model loads holds weights. */
@@ -156,7 +163,7 @@ function filled(buffer: GPUBuffer): void {
     return;
   }
   held.isFilled = true;
-  if (phase === "load" && held.kind === "other" && (held.usage & USAGE.STORAGE) !== 0 && (held.usage & NEVER_MODEL) === 0) {
+  if (phase === "load" && held.kind === "other" && isForModels(held.usage)) {
     reclassify(held, "weight");
   }
 }

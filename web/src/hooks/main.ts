@@ -4,7 +4,7 @@
  */
 
 import { addGpu, gpuTotal, noGpu, type Snapshot } from "./tally.ts";
-import { classify, classifySize, gpuPeakBytes, hookGpu, setPhase, tallyGpu } from "./gpu.ts";
+import { classify, classifySizes, gpuPeakBytes, hookGpu, setPhase, tallyGpu } from "./gpu.ts";
 import { reportToParent } from "./in_worker.ts";
 import { hookMemories, tallyMemories } from "./memories.ts";
 import { hookWorkers, tallyWorkers } from "./workers.ts";
@@ -30,7 +30,7 @@ function snapshot(): Snapshot {
 }
 
 if (globalThis.dwellHooks === undefined) {
-  globalThis.dwellHooks = { snapshot, setPhase, classify, classifySize };
+  globalThis.dwellHooks = { snapshot, setPhase, classify, classifySizes };
   const parent = isWorker ? reportToParent(() => snapshot()) : null;
   hookMemories((memory) => {
     const isHandedOver = parent !== null && isShared(memory);

@@ -32,8 +32,8 @@ export interface Hooks {
   setPhase(phase: Phase): void;
   /** States what a buffer holds, which its usage and label do not tell. */
   classify(buffer: GPUBuffer, kind: GpuKind): void;
-  /** States what live buffers of a size hold that no one has written from the processor; returns how many there are. */
-  classifySize(bytes: number, kind: GpuKind): number;
+  /** States what live storage buffers of some sizes hold that were not filled by the processor; returns how many there are. */
+  classifySizes(leastBytes: number, mostBytes: number, kind: GpuKind): number;
 }
 
 export type Phase = "idle" | "load" | "generate";
