@@ -11,12 +11,17 @@ const outdir = process.argv[2] ?? join(root, "dist");
 
 const COMMON = { absWorkingDir: root, bundle: true, minify: true, target: "es2022", charset: "utf8", legalComments: "none" };
 /** Modules and styles by the name of what they give; the runtimes themselves are fetched and are part of none. */
-const MODULES = { run: "src/run.ts" };
-const MOST_BYTES = 150_000;
+const MODULES = { run: "src/run.ts", page: "src/page/main.ts" };
+const STYLES = { page: "src/page/page.css" };
+const MOST_BYTES = 200_000;
 
 await mkdir(outdir, { recursive: true });
+const script = await hooks();
+await writeFile(join(outdir, "hooks.js"), script);
 await build({ ...COMMON, entryPoints: MODULES, outdir, format: "esm" });
-await writeFile(join(outdir, "hooks.js"), await hooks());
+await build({ ...COMMON, entryPoints: STYLES, outdir });
+// Pages of other people import one file, so it brings the hooks, which then run before what is imported after it.
+await build({ ...COMMON, entryPoints: { "dwell-web": "src/index.ts" }, outdir, format: "esm", banner: { js: script } });
 for (const name of await readdir(join(root, "static"))) {
   await copyFile(join(root, "static", name), join(outdir, name));
 }

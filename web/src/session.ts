@@ -28,6 +28,8 @@ export interface Job {
   device?: Device;
   samplingIntervalMs: number;
   ignoreEnd?: boolean;
+  /** Sends the prompt as it is, instead of messages, to a model without a chat template. */
+  plainIfNoTemplate?: boolean;
 }
 
 export type Event =
@@ -51,22 +53,30 @@ const NOTHING_GENERATED: Generated = { reason: "length", usage: { prompt_tokens:
 
 interface Held {
   key: string;
+  files: File[] | undefined;
   engine: Engine;
   loaded: Loaded;
 }
 
+/** Jobs that the same loaded model can run. */
+const keyOf = ({ runtime, model: { url, name, id }, contextLength, threads, device }: Job): string =>
+  JSON.stringify([runtime, url, name, id, contextLength, threads, device]);
+
 export class Session {
-  readonly #kinds: Partial<Record<Runtime, EngineKind>>;
+  readonly #kinds: Record<Runtime, EngineKind>;
   readonly #urls: RuntimeUrls;
   readonly #tell: (event: Event) => void;
+  readonly #module: unknown;
   #held: Held | null = null;
   #abort = new AbortController();
   #tokens = 0;
 
-  constructor(kinds: Partial<Record<Runtime, EngineKind>>, urls: RuntimeUrls, tell: (event: Event) => void) {
+  /** `module` is the runtime's module if the page has imported it; otherwise runtimes are imported from their addresses. */
+  constructor(kinds: Record<Runtime, EngineKind>, urls: RuntimeUrls, tell: (event: Event) => void, module?: unknown) {
     this.#kinds = kinds;
     this.#urls = urls;
     this.#tell = tell;
+    this.#module = module;
   }
 
   /** Runs a job to its end, its failure or its abortion; never throws. */
@@ -79,6 +89,8 @@ export class Session {
       tokens: () => this.#tokens,
       kvBytes: () => this.#held?.engine.kvBytes?.(),
     });
+    // What another model held must not be taken for this one's.
+    await this.#makeRoom(job);
     sampler.start();
     const last = await this.#runWith(sampler, job);
     globalThis.dwellHooks?.setPhase("idle");
@@ -103,30 +115,44 @@ export class Session {
       const held = await this.#load(job);
       this.#tell({ type: "loaded", t_ms: now(), ...held.loaded });
       sampler.take();
+      if (this.#abort.signal.aborted) {
+        return { type: "done", t_ms: now(), ...NOTHING_GENERATED, reason: "aborted" };
+      }
       if (job.maxTokens === 0) {
         return { type: "done", t_ms: now(), ...NOTHING_GENERATED };
       }
       stage = "generate";
-      return { type: "done", ...(await this.#generate(held.engine, job, sampler)), t_ms: now() };
+      return { type: "done", ...(await this.#generate(held, job, sampler)), t_ms: now() };
     } catch (thrown) {
       const { stage: failed, message, hint } = failureFrom(thrown, stage);
       return { type: "error", t_ms: now(), stage: failed, message, ...(hint !== undefined && { hint }) };
     }
   }
 
+  #isHeld(job: Job): boolean {
+    return this.#held?.key === keyOf(job) && this.#held.files === job.model.files;
+  }
+
+  async #makeRoom(job: Job): Promise<void> {
+    if (!this.#isHeld(job)) {
+      // A runtime that failed may fail again when it is freed; the new model does not depend on it.
+      await this.unload().catch(() => {});
+    }
+  }
+
   async #load(job: Job): Promise<Held> {
-    const key = JSON.stringify([job.runtime, job.model.url, job.model.name, job.contextLength, job.threads, job.device]);
-    if (this.#held?.key === key && job.model.files === undefined) {
+    if (this.#held !== null) {
       return this.#held;
     }
-    await this.unload();
-    const kind = this.#kinds[job.runtime];
+    // A job may come from outside.
+    const kind = this.#kinds[job.runtime] as EngineKind | undefined;
     if (kind === undefined) {
       throw new Failure("runtime", `there is no runtime ${job.runtime}`, `use one of ${Object.keys(this.#kinds).join(", ")}`);
     }
     globalThis.dwellHooks?.setPhase("load");
     const { engine, loaded } = await kind.load({
       runtimeUrl: this.#urls[job.runtime],
+      ...(this.#module !== undefined && { module: this.#module }),
       onnxRuntimeUrl: this.#urls.onnxruntime_web,
       model: { ...job.model, url: new URL(job.model.url, location.href).href },
       ...(job.contextLength !== undefined && { contextLength: job.contextLength }),
@@ -134,15 +160,16 @@ export class Session {
       ...(job.device !== undefined && { device: job.device }),
       onProgress: (fraction, text) => this.#tell({ type: "loading", t_ms: now(), fraction, text }),
     });
-    this.#held = { key, engine, loaded };
+    this.#held = { key: keyOf(job), files: job.model.files, engine, loaded };
     return this.#held;
   }
 
-  #generate(engine: Engine, job: Job, sampler: Sampler): Promise<Generated> {
+  #generate({ engine, loaded }: Held, job: Job, sampler: Sampler): Promise<Generated> {
     globalThis.dwellHooks?.setPhase("generate");
+    const isPlain = job.messages === undefined || (job.plainIfNoTemplate === true && !loaded.has_chat_template);
     return engine.generate({
       prompt: job.prompt,
-      ...(job.messages && { messages: job.messages }),
+      ...(!isPlain && job.messages && { messages: job.messages }),
       maxTokens: job.maxTokens,
       temperature: job.temperature,
       seed: job.seed,

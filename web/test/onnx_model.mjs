@@ -30,7 +30,8 @@ const floats = (name, dims) => {
   const values = Float32Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => random.next().value);
   return tensor(name, FLOAT, dims, Buffer.from(values.buffer));
 };
-const integers = (name, values) => tensor(name, INT64, [values.length], Buffer.from(BigInt64Array.from(values.map(BigInt)).buffer));
+const integers = (name, values) =>
+  tensor(name, INT64, [values.length], Buffer.from(BigInt64Array.from(values.map(BigInt)).buffer));
 const tensor = (name, type, dims, raw) =>
   message(5, ...dims.map((size) => number(1, size)), number(2, type), bytes(8, name), bytes(9, raw));
 

@@ -61,6 +61,8 @@ export interface Loaded {
     basis: string;
   };
   buffers: Buffer[];
+  /** Whether conversations can be put in the form that the model was trained with. */
+  has_chat_template: boolean;
   runtime_version: string;
   device: string;
 }

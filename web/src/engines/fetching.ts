@@ -52,7 +52,11 @@ export async function runtimeModule<Module>(name: string, given: unknown, url: s
   try {
     return (await import(url)) as Module;
   } catch (error) {
-    throw new Failure("runtime", `could not load ${name} from ${url}: ${textOf(error)}`, `put the files of its npm package at that address`);
+    throw new Failure(
+      "runtime",
+      `could not load ${name} from ${url}: ${textOf(error)}`,
+      `put the files of its npm package at that address`,
+    );
   }
 }
 

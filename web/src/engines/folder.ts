@@ -69,7 +69,11 @@ export class ModelFolder {
     try {
       return (await response.json()) as Value;
     } catch (error) {
-      throw new Failure("model", `${name} of ${this.#model.name} is no JSON: ${String(error)}`, "the file is cut short or damaged: get it again");
+      throw new Failure(
+        "model",
+        `${name} of ${this.#model.name} is no JSON: ${String(error)}`,
+        "the file is cut short or damaged: get it again",
+      );
     }
   }
 }

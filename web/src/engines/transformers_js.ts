@@ -38,7 +38,10 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
   const watch = new KvWatch();
   watch.watch(model.sessions);
   options.onProgress(1, "ready");
-  const loaded = describe(model.config, dtype, device, sizes, module.env.version);
+  const loaded = {
+    ...describe(model.config, dtype, device, sizes, module.env.version),
+    has_chat_template: Boolean(tokenizer.chat_template),
+  };
   return { engine: new TransformersEngine(module, tokenizer, model, watch), loaded };
 }
 
@@ -97,7 +100,11 @@ async function fromPretrained(
 
 function modelFailure(name: string, said: string): Failure {
   if (/wasm|initwasm|backend not found|dynamically imported module/i.test(said) && !/protobuf/i.test(said)) {
-    return new Failure("runtime", `ONNX Runtime did not start: ${said}`, "put the files of onnxruntime-web beside those of transformers.js");
+    return new Failure(
+      "runtime",
+      `ONNX Runtime did not start: ${said}`,
+      "put the files of onnxruntime-web beside those of transformers.js",
+    );
   }
   const isDamaged = /protobuf|deserialize|ModelProto|unexpected end|offset|invalid model/i.test(said);
   return new Failure(
@@ -107,12 +114,18 @@ function modelFailure(name: string, said: string): Failure {
   );
 }
 
-function describe(config: ModelConfig, dtype: string, device: "wasm" | "webgpu", sizes: Map<string, number>, version: string): Loaded {
+function describe(
+  config: ModelConfig,
+  dtype: string,
+  device: "wasm" | "webgpu",
+  sizes: Map<string, number>,
+  version: string,
+): Omit<Loaded, "has_chat_template"> {
   const files: Buffer[] = [...sizes]
     .filter(([name]) => /\.onnx(_data)?/.test(name))
     .map(([name, bytes]) => ({ name, kind: "weight", bytes, where: "wasm" }));
   const onGpu = globalThis.dwellHooks?.snapshot().gpu.bytes.weight ?? 0;
-  const weights: Buffer[] = device === "webgpu" ? [{ name: "weights", kind: "weight", bytes: onGpu, where: "webgpu" }] : files;
+  const weights: Buffer[] = device === "webgpu" ? [{ name: "parameters", kind: "weight", bytes: onGpu, where: "webgpu" }] : files;
   const type = dtype.endsWith("16") ? "f16" : "f32";
   const perToken = kvBytesPerToken(config, type === "f16" ? 2 : 4);
   return {

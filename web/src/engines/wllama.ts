@@ -71,7 +71,8 @@ function modelFailure(name: string, error: unknown, log: Log): Failure {
 }
 
 function deviceOf({ device }: LoadOptions, runtime: Wllama): string {
-  return device === "webgpu" ? "webgpu" : `wasm, ${runtime.isMultithread() ? runtime.getNumThreads() : 1} threads`;
+  const threads = runtime.isMultithread() ? runtime.getNumThreads() : 1;
+  return device === "webgpu" ? "webgpu" : `wasm, ${threads} ${threads === 1 ? "thread" : "threads"}`;
 }
 
 function describe(info: ContextInfo, lines: string[], version: string, device: string): Loaded {
@@ -87,6 +88,7 @@ function describe(info: ContextInfo, lines: string[], version: string, device: s
     },
     kv: kvOf(info, buffers, kvCells),
     buffers,
+    has_chat_template: info.metadata["tokenizer.chat_template"] !== undefined,
     runtime_version: version,
     device,
   };

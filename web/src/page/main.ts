@@ -1,0 +1,79 @@
+/** The page for people. */
+
+import { element } from "../../../viewer/src/dom.ts";
+import { readConfig, runtimeUrls } from "../config.ts";
+import { ENGINES } from "../engines/all.ts";
+import { Session, type Job } from "../session.ts";
+import { Form } from "./form.ts";
+import { Results } from "./results.ts";
+import { availability } from "./runtimes.ts";
+
+const main = document.querySelector("main") as HTMLElement;
+const config = await readConfig();
+const urls = runtimeUrls(config);
+const results = new Results();
+const session = new Session(ENGINES, urls, (event) => results.take(event));
+const form = new Form(config, await availability(urls), () => void start());
+const missing = element("p", { class: "missing", role: "alert", hidden: true });
+form.stop.addEventListener("click", () => session.stop());
+form.node.append(missing);
+main.replaceChildren(...notices(), form.node, results.node, explanation());
+
+async function start(): Promise<void> {
+  const job = form.job();
+  missing.hidden = typeof job !== "string";
+  if (typeof job === "string") {
+    missing.textContent = job;
+    return;
+  }
+  form.setRunning(true);
+  results.begin(job);
+  results.node.scrollIntoView({ block: "start" });
+  await session.run(withOwnDefaults(job));
+  form.setRunning(false);
+}
+
+/** A model without a chat template gets the prompt as plain text, whatever was chosen. */
+function withOwnDefaults(job: Job): Job {
+  return { ...job, plainIfNoTemplate: true };
+}
+
+/** What this browser or server keeps the page from measuring. */
+function notices(): HTMLElement[] {
+  const texts = [];
+  if (!crossOriginIsolated) {
+    texts.push(
+      "This page is not cross-origin isolated: the JavaScript heap is rounded, there is no measurement of the whole page, and models run on one thread. " +
+        "Start it with dwell web, or have the server send the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp.",
+    );
+  }
+  if (!("memory" in performance)) {
+    texts.push(
+      "This browser does not tell the size of its JavaScript heap; Chrome and Edge do. WebAssembly and graphics memory are counted.",
+    );
+  }
+  return texts.map((text) => element("p", { class: "notice" }, text));
+}
+
+function explanation(): HTMLElement {
+  const figures: [string, string][] = [
+    ["JavaScript heap", "objects and buffers of this page. It does not contain WebAssembly or graphics memory."],
+    [
+      "WebAssembly",
+      "the linear memories of the runtime, in this page and in its workers: weights, KV cache and work buffers of wllama.",
+    ],
+    ["GPU", "WebGPU buffers and textures from their creation until they are destroyed. Drivers may take more for each."],
+    ["KV cache", "keys and values of all tokens so far, which attention reads for each new token."],
+  ];
+  return element(
+    "details",
+    { class: "help" },
+    element("summary", {}, "What do these figures see?"),
+    element("dl", {}, ...figures.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])),
+    element(
+      "p",
+      {},
+      "Not visible from a page: memory of the browser itself, and what the graphics driver adds. dwell run --engine wllama measures these from outside.",
+    ),
+  );
+}
