@@ -174,8 +174,12 @@ make_venv venv-cluster python/tests/cluster/requirements.txt 'Ray and an S3 serv
     say "goes on without Ray; the tests of analysis on a cluster will be skipped"
 
 # What rebuilds the viewer of reports and opens them in a browser.
-"$root/scripts/fetch-viewer-tools.sh" ||
+"$root/scripts/fetch-node-tools.sh" viewer ||
     say "goes on without the viewer's tools; the tests that open reports in a browser will be skipped"
+
+# What rebuilds the pages of models in the browser, and the runtimes that their tests run: 270 MB.
+"$root/scripts/fetch-node-tools.sh" web ||
+    say "goes on without the tools of web/; the tests that run models in a browser will be skipped"
 
 # Debian's unstable release may be without the package for a while. Tests that need it then skip.
 "$root/scripts/fetch-llama-tools.sh" "$cache/llama-tools" ||

@@ -22,12 +22,12 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 
-/** Lets `use` work with a browser of a fresh profile, and closes it in any case. */
-export async function withBrowser(use) {
+/** Lets `use` work with a browser of a fresh profile, which gets `more` arguments, and closes it in any case. */
+export async function withBrowser(use, more = []) {
   const profile = await mkdtemp(join(tmpdir(), "dwell-browser-"));
   const browser = await chromium.launchPersistentContext(profile, {
     executablePath: executable(),
-    args: ARGUMENTS,
+    args: [...ARGUMENTS, ...more],
     viewport: WIDE,
     acceptDownloads: true,
   });

@@ -1,12 +1,14 @@
-// Bundles every *.test.ts (node 20 does not run TypeScript) and runs them with node's own test runner.
+// Bundles every *.test.ts (node 20 does not run TypeScript) and runs them with node's own test runner: node test/unit.mjs [FOLDER]
+//
+// FOLDER has the sources in src; without it, that of the viewer.
 
 import { spawnSync } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-const root = join(fileURLToPath(new URL(".", import.meta.url)), "..");
+const root = resolve(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
 const out = join(root, ".test");
 
 function testsIn(folder) {

@@ -240,7 +240,7 @@ pub(crate) fn viewer() -> PathBuf {
 pub(crate) fn has_viewer_tools(test: &str) -> bool {
     let is_there = viewer().join("node_modules/made-from").is_file();
     if !is_there {
-        skip(test, "the viewer's tools are not installed (scripts/fetch-viewer-tools.sh)");
+        skip(test, "the viewer's tools are not installed (scripts/fetch-node-tools.sh viewer)");
     }
     is_there
 }
