@@ -3,6 +3,8 @@
 export const STAGES = ["runtime", "webgpu", "model", "load", "generate", "quota"] as const;
 export type Stage = (typeof STAGES)[number];
 
+export const STORAGE_HINT = "free disk space, or remove this site's data in the browser's settings";
+
 export class Failure extends Error {
   readonly stage: Stage;
   readonly hint: string | undefined;
@@ -23,11 +25,7 @@ export function failureFrom(thrown: unknown, stage: Stage): Failure {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const name = thrown instanceof Error || thrown instanceof DOMException ? thrown.name : "";
   if (name === "QuotaExceededError" || /quota/i.test(message)) {
-    return new Failure(
-      "quota",
-      `the browser's storage is full: ${message}`,
-      "free disk space, or remove this site's data in the browser's settings",
-    );
+    return new Failure("quota", `the browser's storage is full: ${message}`, STORAGE_HINT);
   }
   if (thrown instanceof RangeError || /out of memory|could not allocate|cannot allocate/i.test(message)) {
     return new Failure(stage, `memory ran out: ${message}`, "choose a smaller model or a shorter context");

@@ -122,7 +122,10 @@ async function checkGpu(page) {
   };
   assert.equal(await grown(page, "device", "gpu_bytes", device, null), 0);
   const storage = (given) => {
-    window.kept.buffer = window.kept.device.createBuffer({ size: given, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST });
+    window.kept.buffer = window.kept.device.createBuffer({
+      size: given,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
   };
   assert.equal(await grown(page, "storage buffer", "gpu.other", storage, 3 * MIB), 3 * MIB);
   const classify = () => window.dwellHooks.classify(window.kept.buffer, "kv_cache");

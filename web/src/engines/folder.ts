@@ -6,6 +6,9 @@ import type { ModelSource } from "./engine.ts";
 /** Runtimes ask for files below this path, which stands for folders. WebLLM wants `resolve` in it. */
 export const STAND_IN_PARENT = "/dwell-model-folder/resolve/";
 
+/** While a runtime loads, the global one may be that of a folder. */
+const ownFetch = globalThis.fetch.bind(globalThis);
+
 let folders = 0;
 
 export class ModelFolder {
@@ -17,8 +20,8 @@ export class ModelFolder {
     this.#files = new Map((model.files ?? []).map((file) => [withoutTop(file.webkitRelativePath || file.name), file]));
   }
 
-  /** Each folder has a name of its own, because runtimes remember what they found by name. */
-  readonly standInName = `model${folders++}`;
+  /** Each folder has a name of its own, because runtimes remember what they found by name, WebLLM even beyond the page. */
+  readonly standInName = `model-${Math.round(performance.timeOrigin)}-${folders++}`;
   readonly #standIn = `${STAND_IN_PARENT}${this.standInName}/`;
 
   /** The name of the file in the folder that an address stands for. */
@@ -31,12 +34,12 @@ export class ModelFolder {
   readonly fetch = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
     const address = input instanceof Request ? input.url : String(input);
     const name = this.nameOf(address);
-    return name === undefined ? fetch(input, init) : this.open(name, init);
+    return name === undefined ? ownFetch(input, init) : this.open(name, init);
   };
 
   async open(name: string, init?: RequestInit): Promise<Response> {
     if (this.#model.files === undefined) {
-      return complete(await fetch(this.addressOf(name), init));
+      return complete(await ownFetch(this.addressOf(name), init));
     }
     const file = this.#files.get(name);
     return file === undefined
@@ -54,7 +57,7 @@ export class ModelFolder {
       return this.#files.has(name);
     }
     const abort = new AbortController();
-    const { ok } = await fetch(this.addressOf(name), { signal: abort.signal }).catch(() => ({ ok: false }));
+    const { ok } = await ownFetch(this.addressOf(name), { signal: abort.signal }).catch(() => ({ ok: false }));
     abort.abort();
     return ok;
   }

@@ -1,6 +1,6 @@
 /** WebLLM: models compiled by MLC, on WebGPU. Its cache is allocated when the model loads. */
 
-import { Failure } from "../failure.ts";
+import { Failure, STORAGE_HINT } from "../failure.ts";
 import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
 import { packageVersion, runtimeModule, textOf } from "./fetching.ts";
 import { ModelFolder, STAND_IN_PARENT } from "./folder.ts";
@@ -10,6 +10,8 @@ import type { EngineConfig, MlcEngine, ModelRecord, WebLlmChunk, WebLlmModule } 
 
 const DEFAULT_LIBRARY = "model.wasm";
 const DEFAULT_CONTEXT = 4096;
+const PROBE = "dwell-probe";
+const PROBE_BYTES = 1024 * 1024;
 /** Drivers may round a buffer of the cache up by this much. */
 const KV_SLACK = 1.02;
 
@@ -30,9 +32,11 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
     options.model.id === undefined ? await ownModel(options, folder) : await prebuilt(module, options, options.model.id);
   const context = options.contextLength;
   const chat = context === undefined ? {} : { context_window_size: context };
-  const engine = await withFolder(folder, () => module.CreateMLCEngine(modelId, config, chat)).catch((error: unknown) => {
-    throw loadFailure(options.model.name, textOf(error));
-  });
+  const engine = await withFolder(folder, () => module.CreateMLCEngine(modelId, config, chat))
+    .catch(async (error: unknown) => {
+      throw (await storageFailure(textOf(error))) ?? loadFailure(options.model.name, textOf(error));
+    })
+    .finally(() => options.model.id === undefined && forget(module, modelId, config));
   const version = options.module === undefined ? await packageVersion(options.runtimeUrl) : "given by the page";
   const loaded = describe(metadata, context, version);
   return { engine: new WebLlmEngine(engine), loaded };
@@ -98,6 +102,31 @@ async function withFolder<Value>(folder: ModelFolder, work: () => Promise<Value>
     return await work();
   } finally {
     globalThis.fetch = own;
+  }
+}
+
+/** WebLLM keeps what it loads. A folder is here already, and its stand-in is another one the next time. */
+async function forget(module: WebLlmModule, modelId: string, { appConfig }: EngineConfig): Promise<void> {
+  await module.deleteModelAllInfoInCache?.(modelId, appConfig).catch(() => {});
+}
+
+/** WebLLM says of full storage only that it could not fetch. Browsers do not tell how much is free; an attempt to store does. */
+async function storageFailure(said: string): Promise<Failure | undefined> {
+  const isAboutFiles = /fetch|store|cache|quota/i.test(said);
+  return isAboutFiles && (await isStorageFull())
+    ? new Failure("quota", `the browser's storage is full: ${said}`, STORAGE_HINT)
+    : undefined;
+}
+
+async function isStorageFull(): Promise<boolean> {
+  try {
+    const cache = await caches.open(PROBE);
+    await cache.put(new URL(PROBE, location.href), new Response(new Uint8Array(PROBE_BYTES)));
+    return false;
+  } catch (error) {
+    return error instanceof DOMException && error.name === "QuotaExceededError";
+  } finally {
+    await caches.delete(PROBE).catch(() => {});
   }
 }
 

@@ -3,7 +3,7 @@
 export interface WebLlmModule {
   CreateMLCEngine(modelId: string, config: EngineConfig, chat?: Record<string, unknown>): Promise<MlcEngine>;
   prebuiltAppConfig?: { model_list: ModelRecord[] };
-  modelVersion?: string;
+  deleteModelAllInfoInCache?(modelId: string, appConfig: EngineConfig["appConfig"]): Promise<void>;
 }
 
 export interface ModelRecord {

@@ -30,7 +30,7 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
   const version = await packageVersion(runtimeUrl);
   const loaded = describe(runtime.getLoadedContextInfo(), log.lines, version, deviceOf(options, runtime));
   onProgress(1, "ready");
-  return { engine: new WllamaEngine(runtime), loaded };
+  return { engine: new WllamaEngine(runtime, log), loaded };
 }
 
 async function modelFiles({ model, onProgress }: LoadOptions): Promise<Blob[]> {
@@ -55,6 +55,10 @@ async function loadModel(runtime: Wllama, blobs: Blob[], options: LoadOptions, l
       n_parallel: 1,
       ...(options.threads !== undefined && { n_threads: options.threads }),
     });
+    // A model that llama.cpp refuses is no error for wllama: its description is then empty.
+    if (!(runtime.getLoadedContextInfo().n_vocab > 0)) {
+      throw new Error("it has no vocabulary");
+    }
   } catch (error) {
     await runtime.exit().catch(() => {});
     throw modelFailure(options.model.name, error, log);
@@ -63,11 +67,20 @@ async function loadModel(runtime: Wllama, blobs: Blob[], options: LoadOptions, l
 
 /** llama.cpp says in its log what is wrong with a model; what is thrown tells less. */
 function modelFailure(name: string, error: unknown, log: Log): Failure {
-  const said = log.errors.slice(0, ERROR_LINES_SHOWN).join("; ");
+  const said = log.firstErrors();
   const hint = /incomplete|corrupt|not within|bounds|unexpectedly reached/i.test(said)
     ? "the file is cut short or damaged: get it again"
     : undefined;
   return new Failure("model", `llama.cpp could not load ${name}: ${said || textOf(error)}`, hint);
+}
+
+/** Text that ends inside a character cannot be put into JSON, in which wllama hands text over. */
+function generateFailure(error: unknown, log: Log): Failure {
+  const said = log.firstErrors() || textOf(error);
+  const hint = /invalid UTF-8/i.test(said)
+    ? "the model wrote bytes that are no UTF-8, which wllama cannot pass on: change the prompt"
+    : undefined;
+  return new Failure("generate", `llama.cpp stopped: ${said}`, hint);
 }
 
 function deviceOf({ device }: LoadOptions, runtime: Wllama): string {
@@ -132,6 +145,14 @@ class Log {
     error: (...given) => this.#keepError(given),
   };
 
+  /** What llama.cpp says is wrong: what is thrown is often the consequence of that. */
+  firstErrors(): string {
+    return this.errors
+      .filter((line) => !line.startsWith("Stack trace"))
+      .slice(0, ERROR_LINES_SHOWN)
+      .join("; ");
+  }
+
   #keep(given: unknown[]): void {
     if (typeof given[0] === "string" && this.lines.length < LOG_LINES_KEPT) {
       this.lines.push(given[0]);
@@ -151,13 +172,16 @@ class Log {
 
 class WllamaEngine implements Engine {
   readonly #runtime: Wllama;
+  readonly #log: Log;
 
-  constructor(runtime: Wllama) {
+  constructor(runtime: Wllama, log: Log) {
     this.#runtime = runtime;
+    this.#log = log;
   }
 
   async generate(options: GenerateOptions): Promise<Generated> {
     const stream = new TokenStream(options);
+    this.#log.errors.length = 0;
     try {
       const asked = requestOf(options);
       const chunks = options.messages
@@ -168,7 +192,7 @@ class WllamaEngine implements Engine {
       }
     } catch (error) {
       if (!options.signal.aborted) {
-        throw error;
+        throw generateFailure(error, this.#log);
       }
     }
     return stream.end(options.signal.aborted);
