@@ -1,6 +1,6 @@
 /** What the server says of itself in `config.json`, beside the page; a static server need not have it. */
 
-import type { Runtime } from "./engines/engine.ts";
+import type { ModelSource, Runtime } from "./engines/engine.ts";
 import type { RuntimeUrls } from "./session.ts";
 
 export interface OfferedModel {
@@ -8,6 +8,8 @@ export interface OfferedModel {
   runtime: Runtime;
   url: string;
   bytes?: number;
+  /** Of a model that is a folder. */
+  files?: { path: string; bytes: number }[];
 }
 
 export interface Config {
@@ -30,6 +32,12 @@ export async function readConfig(): Promise<Config> {
   } catch {
     return { runtimes: {}, models: [] };
   }
+}
+
+/** A model as runtimes take it: the library of one for WebLLM is the module in its folder. */
+export function sourceOf({ name, url, files }: OfferedModel): ModelSource {
+  const library = files?.find(({ path }) => path.endsWith(".wasm"))?.path;
+  return { name, url, ...(library !== undefined && { library: new URL(library, new URL(url, location.href)).href }) };
 }
 
 /** Absolute addresses of all runtimes: those of the configuration, else the folders beside the page. */

@@ -1,6 +1,6 @@
 /** The page without controls, for a program that drives the browser. */
 
-import { readConfig, runtimeUrls } from "./config.ts";
+import { readConfig, runtimeUrls, sourceOf } from "./config.ts";
 import { ENGINES } from "./engines/all.ts";
 import { Session, type Event, type Job } from "./session.ts";
 
@@ -24,9 +24,13 @@ function report(event: Event): void {
   }
 }
 
-const session = readConfig().then((config) => new Session(ENGINES, runtimeUrls(config), report));
+const config = readConfig();
+const session = config.then((read) => new Session(ENGINES, runtimeUrls(read), report));
 
-window.dwellRun = async (job) => (await session).run(job);
+window.dwellRun = async (job) => {
+  const offered = (await config).models.find(({ url }) => url === job.model.url);
+  await (await session).run(offered ? { ...job, model: { ...sourceOf(offered), ...job.model } } : job);
+};
 window.dwellStop = () => void session.then((each) => each.stop());
 window.dwellUnload = async () => (await session).unload();
 window.dwellMark = (ms) => {

@@ -2,7 +2,7 @@
 
 import { element, type Child } from "../../../viewer/src/dom.ts";
 import { bytes } from "../../../viewer/src/format.ts";
-import type { Config, OfferedModel } from "../config.ts";
+import { sourceOf, type Config, type OfferedModel } from "../config.ts";
 import { RUNTIMES, type Device, type Message, type ModelSource, type Runtime } from "../engines/engine.ts";
 import { nameOf } from "../profiler.ts";
 import type { Job } from "../session.ts";
@@ -177,7 +177,7 @@ export class Form {
       return this.#typed(this.#address.control.value.trim());
     }
     const offered = this.#offered(this.runtime)[Number(value)];
-    return offered ? { name: offered.name, url: offered.url } : "Choose a model.";
+    return offered ? sourceOf(offered) : "Choose a model.";
   }
 
   /** A folder's address ends in a slash; without one and without a scheme it is a name that the runtime knows. */

@@ -3,7 +3,7 @@
 import { element } from "../../../viewer/src/dom.ts";
 import { readConfig, runtimeUrls } from "../config.ts";
 import { ENGINES } from "../engines/all.ts";
-import { Session, type Job } from "../session.ts";
+import { Session } from "../session.ts";
 import { Form } from "./form.ts";
 import { Results } from "./results.ts";
 import { availability } from "./runtimes.ts";
@@ -29,13 +29,9 @@ async function start(): Promise<void> {
   form.setRunning(true);
   results.begin(job);
   results.node.scrollIntoView({ block: "start" });
-  await session.run(withOwnDefaults(job));
+  // A model without a chat template gets the prompt as plain text, whatever was chosen.
+  await session.run({ ...job, plainIfNoTemplate: true });
   form.setRunning(false);
-}
-
-/** A model without a chat template gets the prompt as plain text, whatever was chosen. */
-function withOwnDefaults(job: Job): Job {
-  return { ...job, plainIfNoTemplate: true };
 }
 
 /** What this browser or server keeps the page from measuring. */

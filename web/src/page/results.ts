@@ -17,7 +17,7 @@ const KIND_TITLES: Record<Buffer["kind"], string> = {
 };
 
 export class Results {
-  readonly node = element("section", { class: "results", "aria-label": "Result", hidden: true });
+  readonly node = element("section", { class: "results", "aria-labelledby": "result", hidden: true });
   readonly #status = element("p", { class: "status", role: "status" });
   readonly #bar = element("progress", { max: 1, value: 0, "aria-label": "Loading" });
   readonly #error = element("div", { class: "error", role: "alert", hidden: true });
@@ -36,7 +36,18 @@ export class Results {
   constructor() {
     this.#csv.disabled = true;
     const files = element("div", { class: "actions" }, this.#csv);
-    this.node.append(this.#status, this.#bar, this.#error, this.#text, this.#figures, this.#chart.node, this.#buffers, files);
+    const heading = element("h2", { id: "result" }, "Result");
+    this.node.append(
+      heading,
+      this.#status,
+      this.#bar,
+      this.#error,
+      this.#text,
+      this.#figures,
+      this.#chart.node,
+      this.#buffers,
+      files,
+    );
   }
 
   begin(job: Job): void {
@@ -164,7 +175,7 @@ function buffersTable({ buffers, runtime_version, device, kv }: Loaded): HTMLEle
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
   const source = `Runtime ${runtime_version} on ${device}. Sizes of the KV cache: ${kv.basis}.`;
   return [
-    element("h2", {}, "What the runtime allocated"),
+    element("h3", {}, "What the runtime allocated"),
     ...(buffers.length > 0 ? [scrolling("What the runtime allocated", table)] : []),
     element("p", { class: "about" }, source),
   ];
