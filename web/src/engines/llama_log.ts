@@ -53,7 +53,8 @@ export function kvShapeOf(metadata: Record<string, string>): KvShape | undefined
   const architecture = metadata["general.architecture"] ?? "";
   const value = (key: string): number | undefined => {
     const text = metadata[`${architecture}.${key}`];
-    return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text);
+    // A list, one for each layer, must not be taken for a number that is not stated.
+    return text === undefined ? undefined : /^\d+$/.test(text) ? Number(text) : 0;
   };
   const heads = value("attention.head_count");
   const layers = value("block_count");

@@ -65,6 +65,13 @@ export class MemoryChart {
     this.#soon();
   }
 
+  /** Draws now what has come since it was last drawn. */
+  finish(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#draw();
+  }
+
   /** Drawing often would cost what is being measured. */
   #soon(): void {
     this.#timer ??= setTimeout(() => {

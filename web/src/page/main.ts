@@ -17,6 +17,10 @@ const form = new Form(config, await availability(urls), () => void start());
 const missing = element("p", { class: "missing", role: "alert", hidden: true });
 form.stop.addEventListener("click", () => session.stop());
 form.node.append(missing);
+if (form.start.disabled) {
+  missing.hidden = false;
+  missing.textContent = "No runtime can be used here. What each of them needs stands beside it.";
+}
 main.replaceChildren(...notices(), form.node, results.node, explanation());
 
 async function start(): Promise<void> {

@@ -16,6 +16,8 @@ const KIND_TITLES: Record<Buffer["kind"], string> = {
   other: "Other",
 };
 
+const NO_TEMPLATE = "This model has no chat template: the prompt was sent as plain text.";
+
 export class Results {
   readonly node = element("section", { class: "results", "aria-labelledby": "result", hidden: true });
   readonly #status = element("p", { class: "status", role: "status" });
@@ -100,6 +102,9 @@ export class Results {
     this.#begun = performance.timeOrigin + performance.now();
     this.#say("Reading the prompt…");
     this.#buffers.replaceChildren(...buffersTable(loaded));
+    if (this.#job?.messages && !loaded.has_chat_template) {
+      this.#buffers.append(element("p", { class: "about" }, NO_TEMPLATE));
+    }
   }
 
   #addToken(t_ms: number, text: string): void {
@@ -110,6 +115,7 @@ export class Results {
   }
 
   #done({ reason, usage }: Generated): void {
+    this.#chart.finish();
     const ends = { length: "the limit of tokens is reached", stop: "the model ended its text", aborted: "stopped" };
     this.#say(`Done: ${ends[reason]}.`);
     const entries = this.#numbers(usage.prompt_tokens || this.#promptTokens, usage.completion_tokens);
@@ -145,6 +151,7 @@ export class Results {
   }
 
   #fail(message: string, hint: string | undefined): void {
+    this.#chart.finish();
     this.#bar.hidden = true;
     this.#say("The run failed.");
     const advice = hint === undefined ? null : element("p", { class: "hint" }, `What helps: ${hint}.`);
