@@ -26,3 +26,4 @@ mod report;
 mod sql;
 mod tensors;
 mod view;
+mod web_pages;

@@ -233,14 +233,33 @@ fn what_is_no_run_is_refused_with_a_hint() {
 }
 
 pub(crate) fn viewer() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../viewer").canonicalize().unwrap()
+    pages("viewer")
+}
+
+/// A folder of the repository that has web pages.
+pub(crate) fn pages(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name).canonicalize().unwrap()
 }
 
 /// Whether the viewer's tools are installed; said as skipped if not.
 pub(crate) fn has_viewer_tools(test: &str) -> bool {
-    let is_there = viewer().join("node_modules/made-from").is_file();
+    has_tools("viewer", test)
+}
+
+/// Whether what builds and tests the pages of a folder is installed; said as skipped if not.
+pub(crate) fn has_tools(name: &str, test: &str) -> bool {
+    let is_there = pages(name).join("node_modules/made-from").is_file();
     if !is_there {
-        skip(test, "the viewer's tools are not installed (scripts/fetch-node-tools.sh viewer)");
+        skip(test, &format!("the tools of {name}/ are not installed (scripts/fetch-node-tools.sh {name})"));
+    }
+    is_there
+}
+
+/// Whether there is a browser; said as skipped if not.
+pub(crate) fn has_chromium(test: &str) -> bool {
+    let is_there = Command::new("chromium").arg("--version").output().is_ok();
+    if !is_there {
+        skip(test, "no chromium in PATH");
     }
     is_there
 }
@@ -251,7 +270,12 @@ fn node(arguments: &[&Path]) {
 
 /// What a program of the viewer says; it must succeed.
 pub(crate) fn node_output(arguments: &[&Path]) -> Vec<u8> {
-    let output = Command::new("node").args(arguments).current_dir(viewer()).output().unwrap();
+    node_output_in(&viewer(), arguments)
+}
+
+/// What a program of a folder says; it must succeed.
+pub(crate) fn node_output_in(folder: &Path, arguments: &[&Path]) -> Vec<u8> {
+    let output = Command::new("node").args(arguments).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", text_of(&output));
     output.stdout
 }
@@ -279,11 +303,8 @@ fn the_viewer_that_is_embedded_is_the_one_that_is_built() {
 
 #[test]
 fn a_browser_draws_the_pages_of_a_run_a_comparison_and_an_experiment() {
-    if !has_viewer_tools("viewer in a browser") {
+    if !has_viewer_tools("viewer in a browser") || !has_chromium("viewer in a browser") {
         return;
-    }
-    if Command::new("chromium").arg("--version").output().is_err() {
-        return skip("viewer in a browser", "no chromium in PATH");
     }
     let place = Workplace::new();
     let runs = runs_of_runtimes(&place);
