@@ -38,6 +38,7 @@ const page = performance as MeasuringPerformance;
 export const now = (): number => performance.timeOrigin + performance.now();
 
 export interface SamplerOptions {
+  /** 0 takes no samples at all. */
   intervalMs: number;
   onSample: (sample: Sample) => void;
   tokens: () => number;
@@ -59,6 +60,9 @@ export class Sampler {
   }
 
   start(): void {
+    if (this.#options.intervalMs === 0) {
+      return;
+    }
     this.#timer = setInterval(() => this.take(), this.#options.intervalMs);
     this.#slow = setInterval(() => this.#ask(), BETWEEN_ESTIMATES_MS);
     this.#ask();
@@ -72,7 +76,10 @@ export class Sampler {
   }
 
   take(): void {
-    const { onSample, tokens, kvBytes } = this.#options;
+    const { intervalMs, onSample, tokens, kvBytes } = this.#options;
+    if (intervalMs === 0) {
+      return;
+    }
     const hooks = globalThis.dwellHooks?.snapshot();
     const sample: Sample = {
       t_ms: now(),

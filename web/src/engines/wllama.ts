@@ -1,9 +1,9 @@
 /** wllama: llama.cpp in WebAssembly, with a GGUF file. */
 
 import { Failure } from "../failure.ts";
-import type { Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
+import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
 import { fetchBlob, megabytes, packageVersion, runtimeModule, textOf } from "./fetching.ts";
-import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog } from "./llama_log.ts";
+import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog, type LlamaMemory } from "./llama_log.ts";
 import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
 
 const GGUF_MAGIC = "GGUF";
@@ -28,7 +28,8 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
   onProgress(0.9, "reads the model");
   await loadModel(runtime, blobs, options, log);
   const version = await packageVersion(runtimeUrl);
-  const loaded = describe(runtime.getLoadedContextInfo(), log.lines, version, deviceOf(options, runtime));
+  const memory = memoryFromLog(log.lines);
+  const loaded = describe(runtime.getLoadedContextInfo(), memory, version, deviceOf(options, runtime, memory.buffers));
   onProgress(1, "ready");
   return { engine: new WllamaEngine(runtime, log), loaded };
 }
@@ -83,13 +84,17 @@ function generateFailure(error: unknown, log: Log): Failure {
   return new Failure("generate", `llama.cpp stopped: ${said}`, hint);
 }
 
-function deviceOf({ device }: LoadOptions, runtime: Wllama): string {
+/** Where the model lies, by its buffers: without a graphics adapter wllama computes on the processor, whatever was asked for. */
+function deviceOf({ device }: LoadOptions, runtime: Wllama, buffers: Buffer[]): string {
+  if (buffers.some(({ where }) => where === "webgpu")) {
+    return "webgpu";
+  }
   const threads = runtime.isMultithread() ? runtime.getNumThreads() : 1;
-  return device === "webgpu" ? "webgpu" : `wasm, ${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const why = device === "webgpu" ? "; WebGPU was asked for, and wllama found no adapter" : "";
+  return `wasm, ${threads} ${threads === 1 ? "thread" : "threads"}${why}`;
 }
 
-function describe(info: ContextInfo, lines: string[], version: string, device: string): Loaded {
-  const { buffers, kvCells } = memoryFromLog(lines);
+function describe(info: ContextInfo, { buffers, kvCells }: LlamaMemory, version: string, device: string): Loaded {
   const parameters = Number(info.metadata["general.parameter_count"]);
   return {
     model: {
