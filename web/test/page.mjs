@@ -222,7 +222,7 @@ async function checkNothing(page) {
   assert.equal(await page.isDisabled("button:text-is('Start')"), true);
   const problems = await page.$$eval(".problem", (all) => all.map((each) => each.textContent));
   assert.equal(problems.length, 3);
-  assert.match(problems[0], /Put the npm package @wllama\/wllama into runtimes\/wllama\//);
+  assert.match(problems[0], /put the npm package @wllama\/wllama into runtimes\/wllama\//);
   assert.match(problems[2], /Needs WebGPU/);
   assert.match(await page.textContent(".missing"), /No runtime can be used here/);
   assert.match(await page.textContent(".notice"), /not cross-origin isolated/);
