@@ -15,12 +15,14 @@ const WLLAMA = { runtime: "wllama", model: { name: basename(gguf), url: "models/
 const place = await mkdtemp(join(tmpdir(), "dwell-web-"));
 try {
   const models = await writeModels();
-  await withPages({ folders: { "/models/": models } }, async (browser, address) => {
+  const texts = { "/models/broken.gguf": breakOff };
+  await withPages({ folders: { "/models/": models }, texts }, async (browser, address) => {
     await check("wllama", browser, address, checkWllama);
     await check("transformers.js in WebAssembly", browser, address, (runner) => checkTransformers(runner, "wasm"));
     await check("transformers.js on WebGPU", browser, address, (runner) => checkTransformers(runner, "webgpu"));
     await check("WebLLM up to loading", browser, address, checkWebLlm);
     await check("models with faults", browser, address, checkFaults);
+    await check("reload while a model writes", browser, address, checkReload);
     await check("full storage", browser, address, checkQuota);
   });
   await withPages({ folders: { "/models/": models }, hasWebGpu: false }, async (browser, address) => {
@@ -47,6 +49,12 @@ async function writeModels() {
   await truncate(join(place, "short-onnx/onnx/model.onnx"), 100_000);
   await writeMlcModel(join(place, "mlc"));
   return place;
+}
+
+/** A server that stops in the middle of a file. */
+function breakOff(response, headers) {
+  response.writeHead(200, { ...headers, "Content-Length": 1_000_000 });
+  response.write("GGUF", () => response.destroy());
 }
 
 async function check(what, browser, address, test) {
@@ -177,6 +185,7 @@ async function checkFaults({ run }) {
   const cases = [
     [{ runtime: "wllama", model: { name: "none", url: "models/none.gguf" } }, "model", /answered 404/],
     [{ runtime: "wllama", model: { name: "short", url: "models/short.gguf" } }, "model", /could not load short/],
+    [{ runtime: "wllama", model: { name: "broken", url: "models/broken.gguf" } }, "model", /could not reach|broke off/],
     [{ runtime: "wllama", model: { name: "words", url: "models/words.gguf" } }, "model", /is not a GGUF file/],
     [{ runtime: "transformers_js", model: { name: "none", url: "models/none/" } }, "model", /none has no config.json/],
     [{ runtime: "transformers_js", model: { name: "mlc", url: "models/mlc/" } }, "model", /has no config.json/],
@@ -192,6 +201,17 @@ async function checkFaults({ run }) {
   }
   // A page that has failed can still run.
   assert.equal(last(await run({ ...WLLAMA, threads: 1 })).type, "done");
+}
+
+/** Nothing of the first run is left, and the page can run again. */
+async function checkReload({ page, run }) {
+  const events = run({ ...WLLAMA, maxTokens: 200 }).catch((error) => error);
+  await page.waitForFunction(() => window.dwellHooks.snapshot().wasmBytes > 0);
+  await page.reload();
+  assert.match(String(await events), /context was destroyed|navigation/);
+  await page.waitForFunction(() => window.dwellRun !== undefined);
+  assert.equal(await page.evaluate(() => window.dwellHooks.snapshot().wasmBytes), 0);
+  checkRun(await run({ ...WLLAMA, maxTokens: 3 }), 3);
 }
 
 async function checkQuota({ page, run }) {

@@ -19,7 +19,7 @@ const ISOLATION = {
   "Cross-Origin-Resource-Policy": "same-origin",
 };
 
-/** Serves folders by address prefix, the longest first, and texts by address; `use` gets the address of the root. */
+/** Serves folders by address prefix, the longest first, and texts by address, or what functions of a response do; `use` gets the root. */
 export async function withServer({ folders, texts = {}, isIsolated = true }, use) {
   const prefixes = Object.keys(folders).sort((left, right) => right.length - left.length);
   const server = createServer((request, response) => {
@@ -29,6 +29,9 @@ export async function withServer({ folders, texts = {}, isIsolated = true }, use
     const path = normalize(decodeURIComponent(new URL(request.url, "http://host").pathname));
     const headers = { "Content-Type": TYPES[extname(path)] ?? "application/octet-stream", ...(isIsolated && ISOLATION) };
     const text = texts[path];
+    if (typeof text === "function") {
+      return text(response, headers);
+    }
     if (text !== undefined) {
       return response.writeHead(200, headers).end(text);
     }

@@ -95,5 +95,5 @@ export function obstacle(runtime: Runtime, { isInstalled, hasWebGpu }: Availabil
   }
   return isInstalled
     ? null
-    : `Put the npm package ${packages} into ${RUNTIME_FOLDERS[runtime]}, or start this page with dwell web`;
+    : `Not here. Give dwell web a model for it, or put the npm package ${packages} into ${RUNTIME_FOLDERS[runtime]}`;
 }
