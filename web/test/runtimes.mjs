@@ -93,7 +93,7 @@ async function checkWllama({ page, run }) {
     written,
     "the same prompt gives the same text",
   );
-  await checkStop(page, run);
+  await checkStop(page, run, { ...WLLAMA, maxTokens: 200 });
   await page.evaluate(() => window.dwellUnload());
   assert.equal(await page.evaluate(() => window.dwellHooks.snapshot().wasmBytes), 0);
 }
@@ -125,12 +125,16 @@ function checkRun(events, maxTokens) {
   );
 }
 
-async function checkStop(page, run) {
-  const running = run({ ...WLLAMA, maxTokens: 200 });
-  await page.evaluate(() => setTimeout(() => window.dwellStop(), 50));
+/** The page hears of a stop while the model writes, and a sample is taken in between. */
+async function checkStop(page, run, job) {
+  await page.evaluate(() => {
+    window.stopSoon = () => setTimeout(() => window.dwellStop(), 50);
+  });
+  const running = run(job);
+  await page.evaluate(() => window.stopSoon());
   const events = await running;
   assert.equal(last(events).reason, "aborted", JSON.stringify(last(events)));
-  assert.ok(ofType(events, "token").length < 200);
+  assert.ok(ofType(events, "token").length < job.maxTokens);
 }
 
 async function checkTransformers({ page, run }, device) {
@@ -151,6 +155,7 @@ async function checkTransformers({ page, run }, device) {
   if (device === "webgpu") {
     checkGpuOf(samples, buffers, prompt_tokens);
   }
+  await checkStop(page, run, { ...job, maxTokens: 2000 });
   await page.evaluate(() => window.dwellUnload());
   assert.equal(await page.evaluate(() => window.dwellHooks.snapshot().gpuBytes), 0);
 }

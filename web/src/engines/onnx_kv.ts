@@ -1,5 +1,6 @@
 /** Key and value tensors that sessions of ONNX Runtime return: what the cache holds after each run. */
 
+import { pageTurn } from "./page_turn.ts";
 import type { OnnxSession, OnnxTensor } from "./transformers_types.ts";
 
 const ELEMENT_BYTES: Record<string, number> = { float32: 4, float16: 2, int8: 1, uint8: 1, float64: 8 };
@@ -17,13 +18,14 @@ export class KvWatch {
   #bytes: number | undefined;
   #buffers = new Set<GPUBuffer>();
 
-  /** Looks at what every session returns. */
+  /** Looks at what every session returns, and lets the page react after each run: in WebAssembly it computes on the page's thread. */
   watch(sessions: Record<string, OnnxSession>): void {
     for (const session of Object.values(sessions)) {
       const run = session.run.bind(session);
       session.run = async (...given) => {
         const outputs = await run(...given);
         this.#take(Object.entries(outputs).filter(([name]) => IS_CACHE.test(name)));
+        await pageTurn();
         return outputs;
       };
     }
