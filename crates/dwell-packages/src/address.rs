@@ -61,6 +61,10 @@ impl Address {
         self.uri.scheme_str() == Some("https")
     }
 
+    fn default_port(&self) -> u16 {
+        if self.is_encrypted() { 443 } else { 80 }
+    }
+
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -69,9 +73,24 @@ impl Address {
     /// Whether this is one of pip's trusted hosts: `host` or `host:port`.
     pub(crate) fn is_on(&self, trusted: &str) -> bool {
         let host = self.uri.host().unwrap_or_default();
-        let default_port = if self.is_encrypted() { 443 } else { 80 };
-        let port = self.uri.port_u16().unwrap_or(default_port);
+        let port = self.uri.port_u16().unwrap_or_else(|| self.default_port());
         trusted.eq_ignore_ascii_case(host) || trusted.eq_ignore_ascii_case(&format!("{host}:{port}"))
+    }
+
+    /// Whether the host is this one or lies in this domain, which may begin with a dot.
+    pub(crate) fn is_below(&self, domain: &str) -> bool {
+        let host = self.uri.host().unwrap_or_default().to_ascii_lowercase();
+        let domain = domain.trim_start_matches('.').to_ascii_lowercase();
+        let rest = host.strip_suffix(&domain);
+        !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+
+    /// Host, port if it is not the usual one, and path, as npm names the places that credentials are for: `//host:port/path`.
+    pub(crate) fn place(&self) -> String {
+        let host = self.uri.host().unwrap_or_default().to_ascii_lowercase();
+        let port = self.uri.port_u16().filter(|port| *port != self.default_port());
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("//{host}{port}{}", self.uri.path())
     }
 
     /// The last part of the path: the name of a file.

@@ -5,27 +5,27 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-use ureq::http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use sha2::Digest;
+use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, Proxy};
 
+use crate::PackageError;
 use crate::address::Address;
-use crate::index::ACCEPTED;
-use crate::{PackageError, PipSettings};
+use crate::connections::{Authorities, Connections};
 
 /// Redirects that are followed, as many as browsers do.
 const MOST_REDIRECTS: usize = 20;
 /// How often is asked before it is given up, and how long is waited before the second time.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
-/// Longest page of an index: the largest on PyPI have some ten mebibytes.
+/// Longest page of an index: the largest on PyPI and npm have some ten mebibytes.
 const PAGE_MAX_BYTES: u64 = 64 << 20;
 
-/// Makes connections the way pip is configured.
+/// Makes connections the way a package manager is configured.
 pub(crate) struct Client<'a> {
-    settings: &'a PipSettings,
+    connections: &'a Connections,
     roots: RootCerts,
 }
 
@@ -37,20 +37,21 @@ pub(crate) struct Page {
 }
 
 impl<'a> Client<'a> {
-    pub(crate) fn new(settings: &'a PipSettings) -> Result<Self, PackageError> {
+    pub(crate) fn new(connections: &'a Connections) -> Result<Self, PackageError> {
         // An error means that one is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let roots = match &settings.certificates {
-            Some(path) => RootCerts::new_with_certs(&certificates_in(path)?),
-            None => RootCerts::PlatformVerifier,
+        let roots = match &connections.authorities {
+            Authorities::OfSystem => RootCerts::PlatformVerifier,
+            Authorities::File(path) => RootCerts::new_with_certs(&certificates_of(&read_pem(path)?)),
+            Authorities::Text(pem) => RootCerts::new_with_certs(&certificates_of(pem.as_bytes())),
         };
-        Ok(Self { settings, roots })
+        Ok(Self { connections, roots })
     }
 
-    /// A page of an index.
-    pub(crate) fn page(&self, address: &Address) -> Result<Page, PackageError> {
+    /// A page of an index, in one of the accepted types.
+    pub(crate) fn page(&self, address: &Address, accepted: &str) -> Result<Page, PackageError> {
         patiently(|| {
-            let (address, mut response) = self.get(address)?;
+            let (address, mut response) = self.get(address, accepted)?;
             let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let is_json = content_type.is_some_and(|name| name.contains("json"));
             let mut body = Vec::new();
@@ -62,21 +63,21 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Writes a file to the beginning of `out` and gives its SHA-256. `progress` is told how many bytes there are and
+    /// Writes a file to the beginning of `out` and gives its checksum. `progress` is told how many bytes there are and
     /// how many will be.
-    pub(crate) fn file(
+    pub(crate) fn file<D: Digest>(
         &self,
         address: &Address,
         limit_bytes: u64,
         out: &mut File,
         progress: &mut dyn FnMut(u64, Option<u64>),
-    ) -> Result<String, PackageError> {
+    ) -> Result<Vec<u8>, PackageError> {
         patiently(|| {
             let failed = |error| PackageError::from_io("keeping a download", Path::new(address.file_name()), error);
             out.rewind().and_then(|()| out.set_len(0)).map_err(failed)?;
-            let (answering, mut response) = self.get(address)?;
+            let (answering, mut response) = self.get(address, "*/*")?;
             let total_bytes = response.body().content_length();
-            let (mut sum, mut written_bytes) = (Sha256::new(), 0);
+            let (mut sum, mut written_bytes) = (D::new(), 0);
             copy(&answering, response.body_mut(), limit_bytes, &mut |bytes| {
                 sum.update(bytes);
                 out.write_all(bytes).map_err(failed)?;
@@ -84,18 +85,22 @@ impl<'a> Client<'a> {
                 progress(written_bytes, total_bytes);
                 Ok(())
             })?;
-            Ok(hex(&sum.finalize()))
+            Ok(sum.finalize().to_vec())
         })
     }
 
     /// What an address answers. Redirects are followed here, so that each server gets the credentials and the trust that
     /// are its own.
-    fn get(&self, address: &Address) -> Result<(Address, Response<Body>), PackageError> {
+    fn get(&self, address: &Address, accepted: &str) -> Result<(Address, Response<Body>), PackageError> {
         let mut address = address.clone();
         for _ in 0..=MOST_REDIRECTS {
             let failed =
                 |error: ureq::Error| PackageError::Connection { address: address.shown(), reason: error.to_string() };
-            let response = self.agent(&address)?.get(address.uri()).header(ACCEPT, ACCEPTED).call().map_err(failed)?;
+            let mut request = self.agent(&address)?.get(address.uri()).header(ACCEPT, accepted);
+            if let Some(authorization) = self.connections.authorization_for(&address) {
+                request = request.header(AUTHORIZATION, authorization);
+            }
+            let response = request.call().map_err(failed)?;
             let status = response.status();
             if status == StatusCode::OK {
                 return Ok((address, response));
@@ -110,9 +115,9 @@ impl<'a> Client<'a> {
     }
 
     fn agent(&self, address: &Address) -> Result<Agent, PackageError> {
-        let is_trusted = self.settings.trusted_hosts.iter().any(|trusted| address.is_on(trusted));
+        let is_trusted = self.connections.trusts(address);
         let tls = TlsConfig::builder().root_certs(self.roots.clone()).disable_verification(is_trusted);
-        let proxy = match &self.settings.proxy {
+        let proxy = match self.connections.proxies.for_address(address) {
             Some(proxy) => Some(Proxy::new(proxy).map_err(|error| PackageError::UnfitAddress {
                 address: "of the proxy".to_owned(),
                 reason: error.to_string(),
@@ -128,9 +133,9 @@ impl<'a> Client<'a> {
             .max_redirects_will_error(false)
             .proxy(proxy)
             .tls_config(tls.build())
-            .timeout_connect(Some(self.settings.timeout))
-            .timeout_recv_response(Some(self.settings.timeout))
-            .timeout_per_read(Some(self.settings.timeout));
+            .timeout_connect(Some(self.connections.timeout))
+            .timeout_recv_response(Some(self.connections.timeout))
+            .timeout_per_read(Some(self.connections.timeout));
         Ok(Agent::new_with_config(config.build()))
     }
 }
@@ -145,15 +150,18 @@ fn redirected(from: &Address, target: &str) -> Result<Address, PackageError> {
     Ok(to)
 }
 
-fn certificates_in(path: &Path) -> Result<Vec<Certificate<'static>>, PackageError> {
+fn read_pem(path: &Path) -> Result<Vec<u8>, PackageError> {
     const CERTIFICATES_MAX_BYTES: u64 = 16 << 20;
-    let pem = dwell_files::read_at_most(path, CERTIFICATES_MAX_BYTES)
-        .map_err(|error| PackageError::from_io("reading the certificates that pip uses", path, error))?;
+    dwell_files::read_at_most(path, CERTIFICATES_MAX_BYTES)
+        .map_err(|error| PackageError::from_io("reading the certificates of authorities", path, error))
+}
+
+fn certificates_of(pem: &[u8]) -> Vec<Certificate<'static>> {
     let certificate = |item| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
         _ => None,
     };
-    Ok(parse_pem(&pem).filter_map(certificate).collect())
+    parse_pem(pem).filter_map(certificate).collect()
 }
 
 /// Hands a body over in pieces, up to a limit.

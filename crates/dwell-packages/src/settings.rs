@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use dwell_files::read_text_at_most;
 
+use crate::connections::{Authorities, Connections, DEFAULT_TIMEOUT, Proxies};
+
 /// Where pip looks if it is told nothing.
 const DEFAULT_INDEX: &str = "https://pypi.org/simple";
-/// How long pip waits for a server by default.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest configuration file that is read.
 const CONFIG_MAX_BYTES: u64 = 1 << 20;
 
@@ -20,14 +20,7 @@ pub struct PipSettings {
     pub(crate) indexes: Vec<String>,
     /// Folders and pages with wheels, asked before the indexes.
     pub(crate) find_links: Vec<String>,
-    /// Hosts whose certificates are not checked: `host` or `host:port`.
-    pub(crate) trusted_hosts: Vec<String>,
-    /// Certificates of authorities in place of those that the system trusts.
-    pub(crate) certificates: Option<PathBuf>,
-    /// A proxy in place of that of the environment.
-    pub(crate) proxy: Option<String>,
-    /// Until a server answers.
-    pub(crate) timeout: Duration,
+    pub(crate) connections: Connections,
 }
 
 impl PipSettings {
@@ -60,19 +53,19 @@ impl PipSettings {
         let certificates = certificates.or_else(|| set(variable, "CURL_CA_BUNDLE"));
         let timeout = values.one("timeout").or(values.one("default-timeout"));
         let timeout = timeout.and_then(|text| text.parse().ok()).filter(|secs: &f64| *secs > 0.0);
-        Self {
-            indexes,
-            find_links: values.many("find-links"),
+        let connections = Connections {
             trusted_hosts: values.many("trusted-host"),
-            certificates: certificates.map(PathBuf::from),
-            proxy: values.one("proxy").map(str::to_owned),
+            authorities: certificates.map_or(Authorities::OfSystem, |path| Authorities::File(path.into())),
+            proxies: Proxies::one(values.one("proxy")),
             timeout: timeout.and_then(|secs| Duration::try_from_secs_f64(secs).ok()).unwrap_or(DEFAULT_TIMEOUT),
-        }
+            ..Connections::default()
+        };
+        Self { indexes, find_links: values.many("find-links"), connections }
     }
 }
 
 /// An environment variable that holds something.
-fn set(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+pub(crate) fn set(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     variable(name).filter(|value| !value.is_empty())
 }
 
@@ -181,7 +174,7 @@ mod tests {
     fn a_machine_that_says_nothing_means_pypi() {
         let found = settings(&[], &[]);
         assert_eq!(found.indexes, ["https://pypi.org/simple"]);
-        assert_eq!((found.find_links.len(), found.certificates, found.timeout), (0, None, DEFAULT_TIMEOUT));
+        assert_eq!((found.find_links.len(), found.connections), (0, Connections::default()));
     }
 
     #[test]
@@ -197,11 +190,14 @@ mod tests {
         let variables = [("HOME", "/home/ann"), ("VIRTUAL_ENV", "/venv")];
         let found = settings(&variables, &files);
         assert_eq!(found.indexes, ["https://b.example/simple", "https://c.example/simple", "https://d.example"]);
-        assert_eq!((found.trusted_hosts, found.timeout), (vec!["a.example".to_owned()], Duration::from_secs(60)));
+        assert_eq!(
+            (&found.connections.trusted_hosts[..], found.connections.timeout),
+            (&["a.example".to_owned()][..], Duration::from_secs(60))
+        );
         let told = [&variables[..], &[("PIP_INDEX_URL", "https://e.example"), ("PIP_CERT", "/ca.pem")]].concat();
         let found = settings(&told, &files);
         assert_eq!(found.indexes[0], "https://e.example");
-        assert_eq!(found.certificates, Some(PathBuf::from("/ca.pem")));
+        assert_eq!(found.connections.authorities, Authorities::File("/ca.pem".into()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use dwell_build::BuildError;
 use dwell_events::Hint;
+use dwell_loopback::LoopbackError;
 use dwell_metrics::MetricsError;
 use dwell_report::ReportError;
 use dwell_store::StoreError;
@@ -24,21 +25,9 @@ pub enum ViewError {
         source: io::Error,
     },
 
-    /// The port cannot be had.
-    #[error("listening on 127.0.0.1:{port} failed with {source}")]
-    Port {
-        /// The port; 0 for any.
-        port: u16,
-        /// Why.
-        source: io::Error,
-    },
-
-    /// The operating system gives no random numbers, or no sockets.
-    #[error("starting the server failed with {source}")]
-    Start {
-        /// Why.
-        source: io::Error,
-    },
+    /// The server cannot listen.
+    #[error(transparent)]
+    Listen(#[from] LoopbackError),
 }
 
 impl Hint for ViewError {
@@ -47,10 +36,7 @@ impl Hint for ViewError {
             ViewError::Folder { .. } => {
                 vec!["name a results directory or a run: dwell view results".to_owned()]
             }
-            ViewError::Port { port: 1.., .. } => {
-                vec!["choose another port, or leave --port out for any that is free".to_owned()]
-            }
-            _ => Vec::new(),
+            ViewError::Listen(error) => error.hints(),
         }
     }
 }

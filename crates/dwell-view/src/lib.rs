@@ -22,5 +22,6 @@ mod server;
 mod tree;
 mod viewer;
 
+pub use dwell_loopback::Stopper;
 pub use error::ViewError;
-pub use server::{Stopper, ViewOptions, ViewServer};
+pub use server::{ViewOptions, ViewServer};

