@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`Release`] knows the packages of each runtime, [`WebModel`] checks a model before it is served, and [`WebServer`] serves them
-//! beside the [`Page`]. Only addresses that were listed when the server began are answered, so that no request can name another
+//! beside the page. Only addresses that were listed when the server began are answered, so that no request can name another
 //! file. Every answer is cross-origin isolated: threads, shared memory and exact memory readings need that.
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,5 @@ mod shelf;
 pub use dwell_loopback::Stopper;
 pub use error::WebError;
 pub use model::WebModel;
-pub use page::{Page, PageFile};
 pub use release::{Release, Runtime, RuntimeFiles};
 pub use server::{WebOptions, WebServer};

@@ -8,7 +8,8 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::config::Config;
 use crate::folder::{ListedFile, files_below};
-use crate::{Page, Runtime, RuntimeFiles, WebError, WebModel};
+use crate::page::PAGE;
+use crate::{Runtime, RuntimeFiles, WebError, WebModel};
 
 /// What stands for something else in the path of an address.
 const RESERVED: &AsciiSet =
@@ -25,12 +26,12 @@ pub(crate) enum Content {
 pub(crate) struct Shelf(HashMap<String, Content>);
 
 impl Shelf {
-    pub(crate) fn new(page: Page, runtimes: &[RuntimeFiles], models: Vec<WebModel>) -> Result<Self, WebError> {
+    pub(crate) fn new(runtimes: &[RuntimeFiles], models: Vec<WebModel>) -> Result<Self, WebError> {
         let config = Config::new(runtimes, &models);
         // Texts and numbers alone cannot fail to become JSON.
         let config = serde_json::to_vec(&config).unwrap_or_default();
         let mut shelf = HashMap::from([("config.json".to_owned(), Content::Bytes(config.into()))]);
-        for file in page.0 {
+        for file in PAGE {
             shelf.insert(file.name.to_owned(), Content::Bytes(Bytes::from_static(file.content)));
         }
         let mut add = |place: &str, files: Vec<ListedFile>| {
