@@ -6,6 +6,7 @@
 
 mod args;
 mod browser;
+mod browser_runtimes;
 mod cache;
 mod capture_view;
 mod changed_files;
@@ -22,6 +23,7 @@ mod new_output;
 mod output;
 mod run_request;
 mod same_file;
+mod serving;
 mod shell;
 mod terminal;
 mod text_view;
@@ -67,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::View(args) => commands::view::run(&args),
+        Command::Web(args) => commands::web::run(&args),
         Command::Figure(args) => commands::figure::run(&args),
         Command::Sql(args) => commands::sql::run(&args),
         Command::Export(args) => commands::export::run(&args),

@@ -95,6 +95,15 @@ pub(crate) fn named(name: &str, may_fetch: bool) -> anyhow::Result<PathBuf> {
     Err(Failure::new(format!("the model {name:?} is not in the cache")).hint(format!("dwell model pull {name}")).into())
 }
 
+/// Every model file in the cache, by name.
+pub(crate) fn cached_files() -> Vec<PathBuf> {
+    let entries = MODELS.path().ok().and_then(|folder| std::fs::read_dir(folder).ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut models: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "gguf")).collect();
+    models.sort();
+    models
+}
+
 /// The name that an argument may mean: a word without folders and without the ending of a file.
 fn name_in(argument: &Path) -> Option<&str> {
     let is_word = argument.components().count() == 1 && argument.extension().is_none();

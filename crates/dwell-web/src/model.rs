@@ -30,6 +30,11 @@ impl WebModel {
         }
     }
 
+    /// Its name: that of the file without its ending, or of the folder.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What runs it.
     pub fn runtime(&self) -> Runtime {
         self.runtime

@@ -19,12 +19,21 @@ impl Runtime {
     /// Every runtime.
     pub const ALL: [Self; 3] = [Self::Wllama, Self::TransformersJs, Self::WebLlm];
 
+    /// The names of all.
+    pub const NAMES: [&'static str; 3] = ["wllama", "transformers_js", "webllm"];
+
+    /// The runtime of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
+    }
+
     /// Its name in addresses and options.
     pub fn name(self) -> &'static str {
+        let [wllama, transformers_js, webllm] = Self::NAMES;
         match self {
-            Self::Wllama => "wllama",
-            Self::TransformersJs => "transformers_js",
-            Self::WebLlm => "webllm",
+            Self::Wllama => wllama,
+            Self::TransformersJs => transformers_js,
+            Self::WebLlm => webllm,
         }
     }
 

@@ -25,6 +25,7 @@ mod values;
 mod view;
 mod watch;
 mod watching;
+mod web;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -53,6 +54,7 @@ pub(crate) use values::{AutoSwitch, Switch, one_of};
 pub(crate) use view::ViewArgs;
 pub(crate) use watch::WatchArgs;
 pub(crate) use watching::WatchingArgs;
+pub(crate) use web::WebArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,6 +86,9 @@ Examples:
 
   # What every layer computes while the model answers, in a file for pyarrow, polars, DuckDB and PyTorch
   dwell capture --prompt \"Once upon a time\" -o gen.tensors
+
+  # What a model costs in the browser
+  dwell web --fetch --model model.gguf
 
   # A model without a network: random weights of a chosen shape
   dwell model make tiny.gguf --layers 2 --embedding 64 && dwell run --model tiny.gguf";
@@ -147,6 +152,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Look at a results directory in the browser, also while runs are recorded.
     View(ViewArgs),
+    /// Run models in the browser and see what they cost: wllama, transformers.js and WebLLM.
+    Web(WebArgs),
     /// Draw a figure for a paper: SVG, PDF or PNG at the width of a column or a page, with its numbers as CSV.
     Figure(FigureArgs),
     /// Ask the tables of runs with SQL, by DuckDB's command.

@@ -42,6 +42,7 @@ pub(crate) mod verify;
 mod verify_tree;
 pub(crate) mod view;
 pub(crate) mod watch;
+pub(crate) mod web;
 
 use std::path::Path;
 

@@ -7,6 +7,8 @@
 mod common;
 #[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
 mod publisher;
+#[path = "../../../dwell-packages/tests/fetching/registry.rs"]
+mod registry;
 
 mod analyse_parts;
 mod compare;
@@ -14,6 +16,7 @@ mod doctor;
 mod export;
 mod figure;
 mod hostile;
+mod http;
 mod import;
 mod interface;
 mod kv_events;
@@ -26,4 +29,5 @@ mod report;
 mod sql;
 mod tensors;
 mod view;
+mod web;
 mod web_pages;

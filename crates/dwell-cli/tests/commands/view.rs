@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::{Access, Run, Workplace, dwell, send, text_of, wait_for, wide};
+use crate::http::{Answer, asked};
 use crate::report::{
     BytesByType, Interfaces, assert_fits, experiment_of, has_viewer_tools, interfaces_of, node_output, pictures,
     tile_bytes, tiny_run,
@@ -27,19 +28,6 @@ struct View {
     child: Child,
     port: u16,
     token: String,
-}
-
-struct Answer {
-    status: u16,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
-        serde_json::from_slice(&self.body).unwrap()
-    }
 }
 
 impl View {
@@ -62,16 +50,7 @@ impl View {
 
     /// Sends a request as it is.
     fn raw(&self, request: &str) -> Answer {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
-        let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, headers, body: answer[end + 4..].to_vec() }
+        asked(self.port, request)
     }
 
     fn with_headers(&self, target: &str, headers: &[(&str, &str)]) -> Answer {

@@ -1,4 +1,6 @@
-//! A server of fixed pages, as registries are.
+//! A server of fixed pages, as registries are. The tests of the command take this file in too.
+
+#![allow(dead_code)] // Each test binary uses a part.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
