@@ -15,6 +15,9 @@ mod config;
 mod error;
 mod file_body;
 mod folder;
+#[cfg(test)]
+#[path = "../../../tests/http.rs"]
+mod http;
 mod media_type;
 mod model;
 mod page;

@@ -60,11 +60,11 @@ impl WebModel {
         let runtime = match () {
             () if has("mlc-chat-config.json") => Runtime::WebLlm,
             () if has("config.json") && has_ending(".onnx") => Runtime::TransformersJs,
-            () => return Err(no_model("a folder without them", path)),
+            () => return Err(no_model("a folder without these files", path)),
         };
         let missing = missing_file(runtime, &has, &has_ending);
         match missing {
-            Some(needed) => Err(WebError::NoModel { found: "a folder without it", needed, path: path.to_owned() }),
+            Some(needed) => Err(WebError::NoModel { found: "a folder without a file", needed, path: path.to_owned() }),
             None => Ok(Self { name: folder_name(path), runtime, files }),
         }
     }
@@ -77,11 +77,12 @@ fn missing_file(
     has_ending: &dyn Fn(&str) -> bool,
 ) -> Option<&'static str> {
     let is_webllm = runtime == Runtime::WebLlm;
+    let has_tokenizer = has("tokenizer.json") || is_webllm && has("tokenizer.model");
     let has_weights = has("tensor-cache.json") || has("ndarray-cache.json");
     match () {
         () if is_webllm && !has_weights => Some("tensor-cache.json or ndarray-cache.json, the list of the weights"),
         () if is_webllm && !has_ending(".wasm") => Some("the compiled library of the model, a .wasm file"),
-        () if !has("tokenizer.json") => Some("tokenizer.json"),
+        () if !has_tokenizer => Some("tokenizer.json"),
         () => None,
     }
 }

@@ -54,28 +54,20 @@ impl WebServer {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
     use std::path::Path;
 
     use dwell_gguf::{MakePlan, MakeSpec, Overwrite, make};
 
     use super::*;
     use crate::Runtime;
+    use crate::http::{Answer, asked};
 
     /// A server that runs until it is dropped.
     struct Running {
         port: u16,
         token: String,
         stopper: Stopper,
-    }
-
-    struct Answer {
-        status: u16,
-        headers: BTreeMap<String, String>,
-        body: Vec<u8>,
     }
 
     impl Running {
@@ -89,19 +81,10 @@ mod tests {
             running
         }
 
-        /// Sends a request with these headers, and reads until the server closes the connection.
+        /// Sends a request with these headers.
         fn asked(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
             let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-            write!(stream, "{method} {target} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n").unwrap();
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).unwrap();
-            let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-            let head = String::from_utf8(answer[..end].to_vec()).unwrap();
-            let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-            let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
-            let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-            Answer { status, headers, body: answer[end + 4..].to_vec() }
+            asked(self.port, &format!("{method} {target} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
         }
 
         fn get(&self, address: &str, headers: &[(&str, &str)]) -> Answer {

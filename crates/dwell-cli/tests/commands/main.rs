@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../../tests/http.rs"]
+mod http;
 #[path = "../../../dwell-kv-events/tests/publisher/mod.rs"]
 mod publisher;
 #[path = "../../../dwell-packages/tests/fetching/registry.rs"]
@@ -16,7 +18,6 @@ mod doctor;
 mod export;
 mod figure;
 mod hostile;
-mod http;
 mod import;
 mod interface;
 mod kv_events;

@@ -1,4 +1,7 @@
-//! Requests to servers of dwell, as they are sent.
+//! Requests to servers of dwell, as they are sent. The tests of several crates take this file in.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(dead_code, reason = "not every test reads JSON")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
