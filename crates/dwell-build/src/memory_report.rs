@@ -205,7 +205,10 @@ fn cache_positions(request: &RunRequest, server: Option<&ServerDescription>) -> 
         Some(server) if server.context_length.is_some() || !is_set_up_here(request, server) => {
             server.context_positions()
         }
-        _ => Some(u64::from(request.job.options.context_length)),
+        _ => {
+            let is_set = request.job.engine.profile().takes_option("context_length", false);
+            is_set.then(|| u64::from(request.job.options.context_length))
+        }
     }
 }
 

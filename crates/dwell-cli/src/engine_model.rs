@@ -34,6 +34,10 @@ impl EngineModel {
                 None if is_joined || name.is_some() => Ok(Self::of_server(args.engine, name)),
                 given => Self::of_file(given, name),
             },
+            ModelSource::Folder => match given.map(Path::to_owned).or_else(|| name.as_deref().map(PathBuf::from)) {
+                Some(folder) if folder.is_dir() => Self::of_folder(&folder, name),
+                given => Err(no_folder(args.engine, given.as_deref()).into()),
+            },
             ModelSource::FolderOrName if !is_joined => match given {
                 Some(folder) if folder.is_dir() => Self::of_folder(folder, name),
                 Some(path) if is_file_like(path) => Self::of_file(Some(path), name),
@@ -84,6 +88,12 @@ fn no_model(engine: EngineKind) -> Failure {
     Failure::new(message)
         .hint("--model FOLDER, as Hugging Face's library writes it, or a name on its hub")
         .hint(format!("or join one that runs: --url http://127.0.0.1:{}", engine.profile().port.unwrap_or(80)))
+}
+
+fn no_folder(engine: EngineKind, given: Option<&Path>) -> Failure {
+    let found = given.map_or_else(|| "no model".to_owned(), |path| format!("{path:?}, which is no folder"));
+    let message = format!("checking the options: {found}; {} needs the folder of a model", engine.name());
+    Failure::new(message).hint("--model FOLDER")
 }
 
 fn text_of(path: &Path) -> Option<String> {

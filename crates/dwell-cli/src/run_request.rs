@@ -49,7 +49,7 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
 pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel) -> RunRequest {
     let job =
         Job { engine: args.engine, server: server_options(args, model), options: run_options(args, model), actions };
-    let collectors = collectors(&args.watching, Some(&args.server));
+    let collectors = collectors(&args.watching, args.engine, Some(&args.server));
     watched_job(job, model.id.clone(), collectors, &args.watching, &args.metrics)
 }
 
@@ -76,11 +76,16 @@ pub(crate) fn watched_job(
 }
 
 /// The collectors that are chosen; the address of a publisher chooses the one that listens to it.
-pub(crate) fn collectors(watching: &WatchingArgs, server: Option<&ServerArgs>) -> Collectors {
+pub(crate) fn collectors(watching: &WatchingArgs, engine: EngineKind, server: Option<&ServerArgs>) -> Collectors {
     let kv_events = server.and_then(kv_events);
     let mut names = watching.collect.names.clone();
     names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
-    chosen(&names, &Wanted { sample_interval_ms: watching.sample_interval_ms, kv_events: kv_events.as_ref() })
+    let wanted = Wanted {
+        sample_interval_ms: watching.sample_interval_ms,
+        kv_events: kv_events.as_ref(),
+        is_in_browser: engine.profile().is_in_browser,
+    };
+    chosen(&names, &wanted)
 }
 
 fn kv_events(server: &ServerArgs) -> Option<KvEventsOptions> {
@@ -211,6 +216,7 @@ fn server_options(args: &RunArgs, model: &EngineModel) -> ServerOptions {
         url: server.url.clone(),
         program: server.program.clone(),
         arguments: server.server_arg.clone(),
+        device: server.device,
         pid: server.server_pid,
         model_name: model.name.clone(),
         api,

@@ -133,11 +133,13 @@ pub struct Wanted<'a> {
     pub sample_interval_ms: u64,
     /// Where the server publishes what becomes of its KV blocks.
     pub kv_events: Option<&'a KvEventsOptions>,
+    /// Whether the engine runs in a browser.
+    pub is_in_browser: bool,
 }
 
 impl Default for Wanted<'_> {
     fn default() -> Self {
-        Self { sample_interval_ms: 100, kv_events: None }
+        Self { sample_interval_ms: 100, kv_events: None, is_in_browser: false }
     }
 }
 

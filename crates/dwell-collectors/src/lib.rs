@@ -7,6 +7,7 @@
 
 mod at_intervals;
 mod batches;
+mod browser;
 mod collector;
 mod error;
 mod kv_events;
@@ -42,7 +43,7 @@ pub use worker_ring::WorkerRing;
 
 /// Every collector, in the order of [`CollectorName::NAMES`].
 pub const ALL: &[&dyn Collector] =
-    &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents, &pressure::Pressure];
+    &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents, &pressure::Pressure, &browser::Browser];
 
 /// Name of the raw stream of the engine's events, which every engine has.
 pub const ENGINE_STREAM: &str = "engine";
@@ -62,10 +63,12 @@ pub fn check(collector: &dyn Collector, place: &CheckPlace<'_>) -> Probe {
     Probe { basis: Some(about.basis), cost: Some(about.cost), ..probe }
 }
 
-/// These collectors with the settings that are wanted.
+/// These collectors with the settings that are wanted. Whoever samples the processes of an engine in a browser gets what its page
+/// knows too.
 pub fn chosen(names: &[CollectorName], wanted: &Wanted<'_>) -> Collectors {
     let mut collectors = Collectors::default();
-    for &name in names {
+    let implied = (wanted.is_in_browser && names.contains(&CollectorName::PROCESS)).then_some(&CollectorName::BROWSER);
+    for &name in names.iter().chain(implied.filter(|name| !names.contains(name))) {
         collectors.add(name, collector(name).settings(wanted));
     }
     collectors

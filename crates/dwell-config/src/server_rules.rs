@@ -34,6 +34,7 @@ impl Rules<'_, '_> {
             ModelSource::File => false,
             ModelSource::FileUnlessJoined => is_joined,
             ModelSource::FileOrName => has(self, "server.model_name"),
+            ModelSource::Folder => has(self, "server.model_name"),
             ModelSource::FolderOrName => is_joined || has(self, "server.model_name"),
             ModelSource::Own => true,
         };
@@ -49,6 +50,7 @@ impl Rules<'_, '_> {
             ModelSource::FolderOrName => {
                 "server.url or server.model_name: a server that has the model, or a folder or name of one to start it with"
             }
+            ModelSource::Folder => "server.model_name: the folder of the model",
             ModelSource::FileUnlessJoined => "one of them, or server.url: a GGUF file, or a server that has the model",
             ModelSource::File | ModelSource::Own => {
                 "one of them: a GGUF file, or a model that `dwell model pull` knows"

@@ -12,8 +12,13 @@ enum Use {
 }
 
 /// Every collector. What each does is in the crate dwell-collectors, one file each; a test compares the two lists.
-const COLLECTORS: [(&str, Use); 4] =
-    [("tensor_ops", ByDefault), ("process", ByDefault), ("kv_events", IfAsked), ("pressure", ByDefault)];
+const COLLECTORS: [(&str, Use); 5] = [
+    ("tensor_ops", ByDefault),
+    ("process", ByDefault),
+    ("kv_events", IfAsked),
+    ("pressure", ByDefault),
+    ("browser", IfAsked),
+];
 
 /// Name of a collector: the value of `--collect` and of `collectors.use`, the `source` in tables, the name of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +31,9 @@ impl CollectorName {
     pub const PROCESS: Self = Self::of("process");
     /// What a server publishes of its KV blocks.
     pub const KV_EVENTS: Self = Self::of("kv_events");
+
+    /// What a page in a browser knows of its memory.
+    pub const BROWSER: Self = Self::of("browser");
 
     /// All names, in the order in which collectors are begun and listed.
     pub const NAMES: &'static [&'static str] = &all_names();

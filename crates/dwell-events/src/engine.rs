@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::page_sample::PageSample;
 use crate::server::{ReportedBuffer, RequestTimings, ServerDescription, ServerOptions};
 use crate::{Phase, choices};
 
@@ -450,6 +451,11 @@ pub enum EngineEvent {
     MemoryReported {
         /// One entry per buffer.
         buffers: Vec<ReportedBuffer>,
+    },
+    /// A page tells the memory that it knows of.
+    PageSampled {
+        /// The sample.
+        sample: PageSample,
     },
     /// A command that does its own work has ended, however it did.
     ProgramEnded {

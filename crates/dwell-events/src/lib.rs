@@ -21,6 +21,7 @@ pub mod kv_accesses;
 pub mod kv_blocks;
 pub mod llama_log;
 mod loss;
+pub mod page_sample;
 mod phase;
 mod region;
 mod run_kind;

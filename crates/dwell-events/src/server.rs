@@ -43,8 +43,21 @@ impl Default for StartKind {
     }
 }
 
+choices! {
+    /// What computes in a page of a browser.
+    PageDevice {
+        /// The processor, by WebAssembly.
+        Wasm = "wasm",
+        /// The GPU, or what stands in for it, by WebGPU.
+        WebGpu = "webgpu",
+    }
+}
+
 /// Folder, in that of a run's raw files, in which programs make their rings into which the recorder was loaded.
 pub const PROGRAM_RINGS_DIR: &str = "programs";
+
+/// Folder, in that of a run's raw files, with the profile of a browser while it runs.
+pub const BROWSER_PROFILE_DIR: &str = "browser-profile";
 
 /// Ending of the empty file that a program leaves there if it computes and cannot make its ring.
 pub const NOTICE_ENDING: &str = "unrecorded";
@@ -59,6 +72,8 @@ pub struct ServerOptions {
     pub program: Option<PathBuf>,
     /// Arguments that the program gets besides those that dwell gives.
     pub arguments: Vec<String>,
+    /// What computes in a page of a browser; none leaves it to the runtime.
+    pub device: Option<PageDevice>,
     /// Process of a server that runs already, where it cannot be found by its port.
     pub pid: Option<u32>,
     /// The model's name on the server; none takes the only one, or the file.

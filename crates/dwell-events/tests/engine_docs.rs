@@ -45,6 +45,7 @@ fn model(profile: &EngineProfile) -> &'static str {
         ModelSource::File => "a GGUF file",
         ModelSource::FileUnlessJoined => "a GGUF file; joined: the server's",
         ModelSource::FileOrName => "a GGUF file, or one that it has stored",
+        ModelSource::Folder => "a folder",
         ModelSource::FolderOrName => "a folder, or a name on Hugging Face's hub; joined: the server's",
         ModelSource::Own => "its own",
     }

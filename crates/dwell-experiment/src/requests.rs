@@ -31,7 +31,11 @@ impl Requests<'_> {
             used.retain(|&name| name != CollectorName::TENSOR_OPS);
         }
         let sample_interval_ms = setup.experiment.collectors.process.sample_interval_ms;
-        let wanted = Wanted { sample_interval_ms, kv_events: model.kv_events.as_ref() };
+        let wanted = Wanted {
+            sample_interval_ms,
+            kv_events: model.kv_events.as_ref(),
+            is_in_browser: model.engine.profile().is_in_browser,
+        };
         RunRequest {
             job: job(setup, run),
             model_id: model.id.clone(),

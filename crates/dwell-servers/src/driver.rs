@@ -16,6 +16,7 @@ use std::time::Duration;
 use dwell_events::engine::{Engine, EngineEvent, EngineFailure, EngineKind, Job, JobObserver};
 
 use crate::client::Runtime;
+use crate::in_browser::BrowserRuntime;
 use crate::llama_cli::LlamaCli;
 use crate::llama_server::LlamaServer;
 use crate::ollama::OllamaRuntime;
@@ -115,6 +116,7 @@ impl ServerEngine {
             Session::new(job, runtime, self.fill_template, teller.clone(), interruption.clone()).run()
         };
         let interruption = interruption.clone();
+        let in_browser = |interruption| BrowserRuntime::open(job, place, teller.clone(), interruption);
         match job.engine {
             EngineKind::LlamaServer => ask(Box::new(LlamaServer::open(job, place, interruption)?)),
             EngineKind::LlamaCli => ask(Box::new(LlamaCli::open(job, place, interruption))),
@@ -122,6 +124,9 @@ impl ServerEngine {
             EngineKind::Vllm => ask(Box::new(OpenAiRuntime::open(job, place, vllm::EXTRAS, interruption)?)),
             EngineKind::Sglang => ask(Box::new(OpenAiRuntime::open(job, place, sglang::EXTRAS, interruption)?)),
             EngineKind::Ollama => ask(Box::new(OllamaRuntime::open(job, place, interruption)?)),
+            EngineKind::Wllama | EngineKind::TransformersJs | EngineKind::WebLlm => {
+                ask(Box::new(in_browser(interruption)))
+            }
             EngineKind::Command => command::run(job, place, &teller),
             EngineKind::LlamaCpp => Err(ServerError::Embedded),
         }

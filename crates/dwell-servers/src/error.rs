@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use dwell_events::Hint;
 use dwell_events::engine::{EngineFailure, EngineKind};
 
+use dwell_browser::{BrowserError, NO_SANDBOX};
+use dwell_packages::npm::NpmError;
+use dwell_web::WebError;
+
 use crate::http::HttpError;
 use crate::prometheus::PrometheusError;
 
@@ -22,6 +26,35 @@ pub enum ServerError {
     /// What a server publishes is no page of figures.
     #[error(transparent)]
     Figures(#[from] PrometheusError),
+    /// The browser could not be started or asked.
+    #[error(transparent)]
+    Browser(#[from] BrowserError),
+    /// The packages of a runtime could not be had.
+    #[error(transparent)]
+    Packages(#[from] NpmError),
+    /// The page, its runtime or its model cannot be served.
+    #[error(transparent)]
+    Site(#[from] WebError),
+    /// The page could not do what it was asked for.
+    #[error("{doing}: {said}")]
+    Page {
+        /// What was being done.
+        doing: String,
+        /// What the page said, or what became of it.
+        said: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The model is one of another runtime.
+    #[error("opening the model: found {found}, one for {} is needed: {path:?}", .engine.name())]
+    OtherRuntime {
+        /// The engine.
+        engine: EngineKind,
+        /// What was found.
+        found: String,
+        /// The model.
+        path: PathBuf,
+    },
     /// A server that is joined has to have an address.
     #[error("joining {}: found no address of a server, and one is needed", .engine.name())]
     NoAddress {
@@ -223,6 +256,7 @@ impl ServerError {
         match self {
             ServerError::Interrupted { .. } => true,
             ServerError::Http(error) => error.is_interrupted(),
+            ServerError::Browser(error) => error.is_interrupted(),
             _ => false,
         }
     }
@@ -233,6 +267,10 @@ impl Hint for ServerError {
         let hint = |text: &str| vec![text.to_owned()];
         match self {
             ServerError::Http(error) => error.hints(),
+            ServerError::Browser(error) => browser_hints(error),
+            ServerError::Packages(error) => error.hints(),
+            ServerError::Site(error) => error.hints(),
+            ServerError::Page { hint: remedy, .. } => remedy.iter().cloned().collect(),
             ServerError::NoAddress { .. } => hint("start it and give its address: --url http://HOST:PORT"),
             ServerError::NoModelName { listed, .. } => {
                 hint(&format!("name one: --model-name {}", listed.first().map_or("NAME", String::as_str)))
@@ -273,7 +311,19 @@ impl Hint for ServerError {
 /// How a program is named: experiments have no options.
 const PROGRAM_OPTION: &str = "--program PATH, or `server: {program: PATH}` in an experiment";
 
+/// Chromium's sandbox needs user namespaces, which containers and some distributions do not give.
+fn browser_hints(error: &BrowserError) -> Vec<String> {
+    let is_sandbox = error.to_string().to_lowercase().contains("sandbox");
+    is_sandbox.then(|| format!("start it without its sandbox: --server-arg={NO_SANDBOX}")).into_iter().collect()
+}
+
 fn no_program_hints(engine: EngineKind) -> Vec<String> {
+    if engine.profile().is_in_browser {
+        return vec![
+            "install Chromium: apt-get install chromium".to_owned(),
+            "or give its place: --program PATH, or the variable DWELL_CHROMIUM".to_owned(),
+        ];
+    }
     let join = engine.profile().port.map(|port| {
         let url = format!("http://127.0.0.1:{port}");
         format!("or join a server that runs already: --url {url}, or `server: {{url: '{url}'}}` in an experiment")

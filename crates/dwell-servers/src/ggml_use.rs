@@ -180,6 +180,8 @@ mod tests {
             ring_dir: Some(dir.path().join("rings")),
             preload_library: library.map(PathBuf::from),
             observer_pid: 1,
+            cache_dir: std::path::PathBuf::new(),
+            page_sample_interval_ms: 100,
             guard: Vec::new(),
             environment: Vec::new(),
         };

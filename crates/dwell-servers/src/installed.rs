@@ -48,6 +48,7 @@ fn how_to_install(engine: EngineKind) -> &'static str {
     match engine {
         EngineKind::Ollama => "curl -fsSL https://ollama.com/install.sh | sh",
         EngineKind::Vllm => "pip install vllm",
+        engine if engine.profile().is_in_browser => "apt-get install chromium",
         _ => "apt-get install llama.cpp-tools, brew install llama.cpp, or build https://github.com/ggml-org/llama.cpp",
     }
 }

@@ -16,6 +16,7 @@ mod driver;
 mod error;
 mod ggml_use;
 mod http;
+mod in_browser;
 mod installed;
 mod llama_cli;
 mod llama_help;
@@ -60,6 +61,10 @@ pub struct ServerPlace {
     pub observer_pid: u32,
     /// Put before the command of a started program, so that the program ends when this process does.
     pub guard: Vec<OsString>,
+    /// Folder of what was downloaded once.
+    pub cache_dir: PathBuf,
+    /// How often a page in a browser tells what it knows of its memory.
+    pub page_sample_interval_ms: u64,
     /// Variables that a started program gets.
     pub environment: Vec<(OsString, OsString)>,
 }

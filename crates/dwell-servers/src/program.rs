@@ -22,7 +22,7 @@ use crate::http::Interruption;
 use crate::{ServerError, ServerPlace};
 
 /// What programs print, in the log folder.
-const LOG_NAME: &str = "server.log";
+pub(crate) const LOG_NAME: &str = "server.log";
 /// Libraries that the system loads into a program before its own.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Lines of the log that an error message shows.
@@ -445,6 +445,8 @@ mod tests {
             ring_dir: None,
             preload_library: None,
             observer_pid: std::process::id(),
+            cache_dir: std::path::PathBuf::new(),
+            page_sample_interval_ms: 100,
             guard: Vec::new(),
             environment: Vec::new(),
         };

@@ -122,10 +122,14 @@ impl MemoryReport {
     }
 }
 
-/// File-backed memory grows as weights are read, not with tokens, so it is left out where the kinds are known.
+/// Nothing tells more of the cache than a runtime that shows its tensors. File-backed memory grows as weights are read, not with
+/// tokens, so it is left out where the kinds are known.
 fn growth_kind(inputs: &MemoryInputs<'_>) -> MemoryKind {
     let has = |kind| !inputs.series.of(kind).points().is_empty();
-    [MemoryKind::Own, MemoryKind::Pss].into_iter().find(|kind| has(*kind)).unwrap_or(MemoryKind::Rss)
+    [MemoryKind::ToldKv, MemoryKind::Own, MemoryKind::Pss]
+        .into_iter()
+        .find(|kind| has(*kind))
+        .unwrap_or(MemoryKind::Rss)
 }
 
 /// How many positions had been computed at which time. A server lists no prompt tokens; they were computed when the first

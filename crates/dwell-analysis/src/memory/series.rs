@@ -21,6 +21,8 @@ dwell_events::choices! {
         Gpu = "gpu",
         /// What no file stands behind: anonymous, shared and swapped-out memory, and memory on GPUs.
         Own = "own",
+        /// Tensors of keys and values, as the runtime shows them.
+        ToldKv = "told_kv",
     }
 }
 
@@ -128,6 +130,7 @@ pub struct MemorySeries {
     swap: Series,
     gpu: Series,
     own: Series,
+    told_kv: Series,
 }
 
 impl MemorySeries {
@@ -150,6 +153,11 @@ impl MemorySeries {
         }
     }
 
+    /// Adds what the runtime says of its tensors of keys and values.
+    pub fn push_told_kv(&mut self, time_ns: u64, bytes: u64) {
+        self.told_kv.push(time_ns, bytes);
+    }
+
     /// Whether nothing was sampled.
     pub fn is_empty(&self) -> bool {
         self.rss.points.is_empty()
@@ -166,6 +174,7 @@ impl MemorySeries {
             MemoryKind::Swap => &self.swap,
             MemoryKind::Gpu => &self.gpu,
             MemoryKind::Own => &self.own,
+            MemoryKind::ToldKv => &self.told_kv,
         }
     }
 

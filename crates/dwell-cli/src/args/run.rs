@@ -9,7 +9,7 @@ use dwell_events::engine::EngineKind;
 use super::{GenerationArgs, ServerArgs, WatchingArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
-const SINGLE_RUN_OPTIONS: [&str; 51] = [
+const SINGLE_RUN_OPTIONS: [&str; 52] = [
     "engine",
     "model",
     "prompt",
@@ -50,6 +50,7 @@ const SINGLE_RUN_OPTIONS: [&str; 51] = [
     "url",
     "program",
     "server_arg",
+    "device",
     "server_pid",
     "model_name",
     "api",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dwell_events::server::{Api, StartKind};
+use dwell_events::server::{Api, PageDevice, StartKind};
 
 use super::one_of;
 
@@ -20,6 +20,9 @@ pub(crate) struct ServerArgs {
     /// Extra argument for the program; repeatable.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
+    /// What computes in a page of a browser. Default: webgpu for webllm, else wasm.
+    #[arg(long, value_parser = one_of(PageDevice::NAMES, PageDevice::from_name))]
+    pub(crate) device: Option<PageDevice>,
     /// Process id of the joined server. Default: found by its port.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,

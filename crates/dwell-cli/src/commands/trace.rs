@@ -22,7 +22,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
     run_request::check_watching(&args.watching)?;
     run_request::check_recorder(&args.watching, EngineKind::Command, false)?;
-    let collectors = run_request::collectors(&args.watching, None);
+    let collectors = run_request::collectors(&args.watching, EngineKind::Command, None);
     let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let run = interruption.tracing_begins(|| create_run_dir(&args.output, &request.model_id, &run_id))?;

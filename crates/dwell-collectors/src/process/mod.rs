@@ -81,7 +81,8 @@ impl Collector for Process {
         let Settings { sample_interval_ms } = read_settings(NAME, settings)?;
         let label = if request.job.engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
         let interval = Duration::from_millis(sample_interval_ms);
-        Ok(Box::new(ProcessWatch { run: run.clone(), label, interval, sampling: None }))
+        let has_roles = request.job.engine.profile().is_in_browser;
+        Ok(Box::new(ProcessWatch { run: run.clone(), label, has_roles, interval, sampling: None }))
     }
 
     /// Writes the memory table of every run: without samples it is empty.
@@ -100,6 +101,8 @@ impl Collector for Process {
 struct ProcessWatch {
     run: RunDir,
     label: &'static str,
+    /// Whether the processes of the engine are told apart by what they do.
+    has_roles: bool,
     interval: Duration,
     /// None until there is a worker to sample.
     sampling: Option<Sampling>,
@@ -112,8 +115,11 @@ impl Watching for ProcessWatch {
     }
 
     fn engine_event(&mut self, event: &EngineEvent) {
-        if let (EngineEvent::ProcessFound { pid, .. }, Some(sampling)) = (event, &mut self.sampling) {
+        if let (EngineEvent::ProcessFound { pid, role }, Some(sampling)) = (event, &mut self.sampling) {
             sampling.add_server(*pid);
+            if self.has_roles {
+                sampling.name_role(*pid, role);
+            }
         }
     }
 

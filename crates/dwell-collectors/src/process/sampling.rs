@@ -1,5 +1,6 @@
 //! Memory and CPU time of worker and observer, appended to their raw stream while the worker runs.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(super) struct Sampling {
     stream: RawWriter,
     /// Why processes that run the model are not sampled.
     refusals: Vec<String>,
+    /// Labels of processes that run the model and do one thing each.
+    roles: HashMap<u32, String>,
 }
 
 impl Sampling {
@@ -37,7 +40,7 @@ impl Sampling {
         let pace = Pace { interval, hand_over_every: HAND_OVER_INTERVAL };
         let thread = Sampler::new(&[worker, (OBSERVER_LABEL, std::process::id())])
             .and_then(|sampler| SamplerThread::start(sampler, pace, on_rows));
-        Ok(Self { thread, rows, stream, refusals: Vec::new() })
+        Ok(Self { thread, rows, stream, refusals: Vec::new(), roles: HashMap::new() })
     }
 
     /// From now on samples this process too, and all that it starts: they run the model.
@@ -48,27 +51,41 @@ impl Sampling {
         }
     }
 
+    /// From now on rows of this process of the server have its role in their label; their sum has not.
+    pub(super) fn name_role(&mut self, pid: u32, role: &str) {
+        self.roles.insert(pid, format!("{SERVER_LABEL}:{role}"));
+    }
+
     /// Writes the samples that were handed over since the last call.
     pub(super) fn write(&mut self) -> Result<(), StoreError> {
-        write_rows(&self.rows, &mut self.stream)
+        write_rows(&self.rows, &self.roles, &mut self.stream)
     }
 
     /// Takes the last sample and ends the stream.
     pub(super) fn end(self) -> Result<CollectorEnd, StoreError> {
-        let Self { thread, rows, mut stream, refusals } = self;
+        let Self { thread, rows, mut stream, refusals, roles } = self;
         let end = match thread.map(SamplerThread::stop) {
             Ok(summary) => sampling_end(summary.missed, &refusals, None),
             Err(error) => sampling_end(0, &refusals, Some(&error.to_string())),
         };
         // After stopping, because that hands over the rows that are left.
-        write_rows(&rows, &mut stream)?;
+        write_rows(&rows, &roles, &mut stream)?;
         stream.finish()?;
         Ok(end)
     }
 }
 
-fn write_rows(rows: &Receiver<Vec<MemoryRow>>, stream: &mut RawWriter) -> Result<(), StoreError> {
-    let rows: Vec<MemoryRow> = rows.try_iter().flatten().collect();
+fn write_rows(
+    rows: &Receiver<Vec<MemoryRow>>,
+    roles: &HashMap<u32, String>,
+    stream: &mut RawWriter,
+) -> Result<(), StoreError> {
+    let mut rows: Vec<MemoryRow> = rows.try_iter().flatten().collect();
+    for row in rows.iter_mut().filter(|row| row.label == SERVER_LABEL) {
+        if let Some(label) = roles.get(&row.pid) {
+            row.label.clone_from(label);
+        }
+    }
     if rows.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,10 @@ mod ollama;
 mod openai;
 mod profile;
 mod sglang;
+mod transformers_js;
 mod vllm;
+mod webllm;
+mod wllama;
 
 use crate::choices;
 
@@ -47,6 +50,9 @@ engines! {
     OpenAi = "openai", openai;
     Vllm = "vllm", vllm;
     Sglang = "sglang", sglang;
+    Wllama = "wllama", wllama;
+    TransformersJs = "transformers_js", transformers_js;
+    WebLlm = "webllm", webllm;
     Command = "command", command;
 }
 
@@ -110,7 +116,10 @@ mod tests {
     #[test]
     fn engines_are_named_as_a_sentence_needs_them() {
         assert_eq!(EngineKind::names_of(|profile| profile.publishes_kv_events), "vllm or sglang");
-        assert_eq!(EngineKind::names_of(EngineProfile::is_startable), "llama_server, llama_cli, ollama or vllm");
+        assert_eq!(
+            EngineKind::names_of(EngineProfile::is_startable),
+            "llama_server, llama_cli, ollama, vllm, wllama, transformers_js or webllm"
+        );
         assert_eq!(EngineKind::names_of(EngineProfile::is_joinable), "llama_server, ollama, openai, vllm or sglang");
         assert_eq!(EngineKind::names_of(EngineProfile::is_embedded), "llama_cpp");
         assert_eq!(EngineKind::names_of(|_| false), "none");

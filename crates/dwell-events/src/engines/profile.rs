@@ -44,6 +44,8 @@ pub struct EngineProfile {
     pub unloads: bool,
     /// Whether each request can have its own context length and number of threads.
     pub takes_options_per_request: bool,
+    /// Whether it computes in a page of a browser, whose processes are then told apart by what they do.
+    pub is_in_browser: bool,
     /// Whether dwell decides if its weights are mapped from the file (`--mmap`).
     pub follows_mmap: bool,
     /// Options that reach it, started or joined, by their names in [`EngineOptions`](crate::engine::EngineOptions).
@@ -74,6 +76,8 @@ pub enum ModelSource {
     FileUnlessJoined,
     /// A file, or a name under which the engine has stored one.
     FileOrName,
+    /// A folder with the files that its makers' tools write.
+    Folder,
     /// A folder with the files of Hugging Face's library, or a name on its hub, unless the engine is joined: then it has
     /// its own.
     FolderOrName,
@@ -126,6 +130,7 @@ impl EngineProfile {
         ignores_end: false,
         unloads: false,
         takes_options_per_request: false,
+        is_in_browser: false,
         follows_mmap: false,
         options_of_requests: &["model", "parallel", "chat_template", "seed", "temperature"],
         options_at_start: &[],
@@ -165,6 +170,7 @@ impl EngineProfile {
         ignores_end: true,
         unloads: false,
         takes_options_per_request: false,
+        is_in_browser: false,
         follows_mmap: true,
         options_of_requests: &["model", "parallel", "chat_template", "seed", "temperature", "ignore_end"],
         options_at_start: &[
@@ -181,6 +187,18 @@ impl EngineProfile {
             "context_shift",
             "time_resolution",
         ],
+    };
+
+    /// A runtime in a page of Chromium, which dwell starts for the run.
+    pub(super) const IN_BROWSER: Self = Self {
+        reach: Reach::Started,
+        programs: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"],
+        port: None,
+        is_in_browser: true,
+        answers_side_by_side: false,
+        // It has one conversation, and closes its pipe to the browser when it dies.
+        options_of_requests: &["model", "chat_template", "seed", "temperature"],
+        ..Self::OPENAI_API
     };
 
     /// Whether dwell runs the model itself.

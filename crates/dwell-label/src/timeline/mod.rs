@@ -184,6 +184,7 @@ impl Timeline {
             }
             EngineEvent::KvCopied { .. }
             | EngineEvent::LoadProgress { .. }
+            | EngineEvent::PageSampled { .. }
             | EngineEvent::ProcessFound { .. }
             | EngineEvent::PromptTokens { .. } => {}
         }

@@ -202,6 +202,8 @@ pub fn place(folder: &Path, environment: &[(&str, &str)]) -> ServerPlace {
         ring_dir: None,
         preload_library: None,
         observer_pid: std::process::id(),
+        cache_dir: std::path::PathBuf::new(),
+        page_sample_interval_ms: 100,
         guard: Vec::new(),
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     }

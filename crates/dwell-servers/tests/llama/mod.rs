@@ -52,6 +52,8 @@ impl Workplace {
             ring_dir: None,
             preload_library: None,
             observer_pid: std::process::id(),
+            cache_dir: std::path::PathBuf::new(),
+            page_sample_interval_ms: 100,
             guard: Vec::new(),
             environment: Vec::new(),
         }
