@@ -151,7 +151,8 @@ impl BrowserRuntime {
                         Ok(Report::Done(done)) => return Ok(Ended::Done(done)),
                         Ok(Report::Error(error)) => return Ok(Ended::Failed(error.message, error.hint)),
                         Ok(Report::Sample(sample)) => {
-                            let sample = sample.of_page(&tab.clock, tab.pid);
+                            let held_bytes = self.loaded.as_ref().and_then(|loaded| loaded.kv.held_bytes());
+                            let sample = sample.of_page(&tab.clock, tab.pid, held_bytes);
                             self.teller.tell_at(EngineEvent::PageSampled { sample }, sample.time_ns);
                         }
                         Ok(report) => {
@@ -242,6 +243,10 @@ impl Runtime for BrowserRuntime {
 
     fn load(&mut self, asked: &Asked<'_>) -> Result<(), ServerError> {
         self.tab = Some(self.open_tab()?);
+        // Loading takes much of the memory, and is to be told by process.
+        for (pid, role) in self.processes() {
+            self.teller.tell(EngineEvent::ProcessFound { pid, role: role.to_owned() });
+        }
         let (teller, begin) = (self.teller.clone(), Instant::now());
         let within = ready_within(&self.job.server);
         let (mut loaded, mut is_late) = (None, false);

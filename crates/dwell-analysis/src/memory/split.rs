@@ -77,12 +77,24 @@ pub struct Split {
     pub is_overfull: bool,
 }
 
+/// Resident memory by PSS from which on most memory is shared.
+const SHARING: f64 = 1.5;
+
 /// PSS where it was sampled often enough while tokens came, for shared pages count once in it; the kernel takes long to
 /// give it, so it has fewer samples than the rest.
 fn total_kind(inputs: &MemoryInputs<'_>) -> MemoryKind {
     let (first_ns, last_ns) = inputs.tokens.span().unwrap_or((0, u64::MAX));
     let sampled = inputs.series.of(MemoryKind::Pss).between(first_ns, last_ns).len();
-    if sampled < SAMPLES_MIN { MemoryKind::Rss } else { MemoryKind::Pss }
+    let enough = if shares_most_memory(inputs) { 1 } else { SAMPLES_MIN };
+    if sampled < enough { MemoryKind::Rss } else { MemoryKind::Pss }
+}
+
+/// Processes of a browser share half of their memory: a sum of resident memory is then farther from the truth than a few samples
+/// of PSS.
+fn shares_most_memory(inputs: &MemoryInputs<'_>) -> bool {
+    let peak = |kind| inputs.series.of(kind).peak().map_or(0, |(_, bytes)| bytes);
+    let (rss, pss) = (peak(MemoryKind::Rss), peak(MemoryKind::Pss));
+    pss > 0 && rss as f64 > SHARING * pss as f64
 }
 
 /// Memory of the processes and on GPUs, over time.

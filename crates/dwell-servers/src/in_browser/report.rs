@@ -80,11 +80,20 @@ pub(super) struct Kv {
     #[serde(deserialize_with = "whole")]
     pub(super) cells: Option<u64>,
     #[serde(deserialize_with = "whole")]
+    bytes: Option<u64>,
+    #[serde(deserialize_with = "whole")]
     pub(super) bytes_per_token: Option<u64>,
     pub(super) type_k: Option<String>,
     pub(super) type_v: Option<String>,
     pub(super) preallocated: bool,
     pub(super) basis: String,
+}
+
+impl Kv {
+    /// What a cache takes from the beginning to the end, if it is made when the model is loaded.
+    pub(super) fn held_bytes(&self) -> Option<u64> {
+        self.bytes.filter(|_| self.preallocated)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -160,7 +169,8 @@ struct GpuBytes {
 }
 
 impl Sample {
-    pub(super) fn of_page(&self, clock: &PageClock, pid: Option<u32>) -> PageSample {
+    /// The sample on the clock of this machine. A cache that was made when the model was loaded takes `held_bytes`.
+    pub(super) fn of_page(&self, clock: &PageClock, pid: Option<u32>, held_bytes: Option<u64>) -> PageSample {
         PageSample {
             time_ns: clock.monotonic_ns(self.t_ms),
             pid,
@@ -172,7 +182,7 @@ impl Sample {
             gpu_weight_bytes: self.gpu.weight.unwrap_or(0),
             gpu_kv_cache_bytes: self.gpu.kv_cache.unwrap_or(0),
             gpu_other_bytes: self.gpu.other.unwrap_or(0),
-            kv_bytes: self.kv_bytes,
+            kv_bytes: self.kv_bytes.or(held_bytes),
             storage_bytes: self.storage_bytes,
             tokens: self.tokens.unwrap_or(0),
         }

@@ -5,19 +5,13 @@ use std::thread::{self, JoinHandle};
 
 use dwell_events::engine::{EngineEvent, EngineKind, Job};
 use dwell_packages::npm::NpmSettings;
-use dwell_web::{Page, Runtime, Stopper, WebModel, WebOptions, WebServer};
+use dwell_web::{Runtime, Stopper, WebModel, WebOptions, WebServer};
 
 use crate::driver::Teller;
 use crate::{ServerError, ServerPlace};
 
 /// The page that is driven.
 const PAGE: &str = "run.html";
-
-const TEMP_PAGE: Page = Page(&[
-    dwell_web::PageFile { name: "hooks.js", content: include_bytes!("../../../../web/dist/hooks.js") },
-    dwell_web::PageFile { name: "run.html", content: include_bytes!("../../../../web/dist/run.html") },
-    dwell_web::PageFile { name: "run.js", content: include_bytes!("../../../../web/dist/run.js") },
-]);
 
 /// A server that runs; it ends with this value.
 pub(super) struct Site {
@@ -41,7 +35,7 @@ impl Site {
         };
         let cache = place.cache_dir.join("web");
         let files = runtime.default_release().fetch(&NpmSettings::of_this_machine(), &cache, progress)?;
-        let options = WebOptions { port: 0, page: TEMP_PAGE, runtimes: vec![files], models: vec![model] };
+        let options = WebOptions { port: 0, runtimes: vec![files], models: vec![model] };
         let server = WebServer::bind(options)?;
         let (address, stopper) = (server.address(), server.stopper());
         // Whoever asks it sees that it does not answer; why is told there.
