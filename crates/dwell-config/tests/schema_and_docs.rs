@@ -150,7 +150,7 @@ import jsonschema, yaml
 schema = json.load(sys.stdin)
 jsonschema.Draft202012Validator.check_schema(schema)
 validator = jsonschema.Draft202012Validator(schema)
-for name in ('default_experiment', 'kv_cache_study', 'kv_study', 'kv_study_quick', 'tiny_experiment'):
+for name in ('default_experiment', 'kv_cache_study', 'kv_study', 'kv_study_browser', 'kv_study_quick', 'tiny_experiment'):
     document = yaml.safe_load(pathlib.Path(sys.argv[1], 'config', name + '.yaml').read_text())
     validator.validate(document)
     for break_it in (lambda d: d.update(sweeps={}), lambda d: d['sweep'].update(context_lengths=[]),

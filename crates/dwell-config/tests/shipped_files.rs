@@ -10,8 +10,8 @@ use common::{experiment, parsed, shipped};
 use dwell_config::{PlannedKind, parse_prompts};
 use dwell_events::engine::KvType;
 
-const EXPERIMENTS: [&str; 5] =
-    ["default_experiment", "kv_cache_study", "kv_study", "kv_study_quick", "tiny_experiment"];
+const EXPERIMENTS: [&str; 6] =
+    ["default_experiment", "kv_cache_study", "kv_study", "kv_study_browser", "kv_study_quick", "tiny_experiment"];
 
 #[test]
 fn every_shipped_experiment_is_accepted_and_planned() {
@@ -45,6 +45,8 @@ fn the_kv_study_has_every_runtime_context_and_type() {
     assert_eq!(all.plan(2).unwrap().runs.len(), 3 * 6 * 3 * 3);
     let quick = experiment(&shipped("config/kv_study_quick.yaml"));
     assert_eq!(quick.plan(2).unwrap().runs.len(), 2 * 2 * 3);
+    let in_browser = experiment(&shipped("config/kv_study_browser.yaml"));
+    assert_eq!(in_browser.plan(2).unwrap().runs.len(), 4 * 3);
 }
 
 #[test]

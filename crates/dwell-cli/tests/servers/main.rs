@@ -7,6 +7,7 @@ mod arithmetic;
 #[path = "../common/mod.rs"]
 mod common;
 mod deaths;
+mod in_browser;
 mod joined;
 mod kv_events;
 mod lab;

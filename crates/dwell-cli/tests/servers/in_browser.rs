@@ -1,0 +1,268 @@
+//! Runtimes in a page of real headless Chromium: whole runs, the same work as llama.cpp, and what can go wrong.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Signal, kill_process_group};
+
+use crate::common::{Run, Workplace, cached, dwell, pid_of, send, skip, text_of, wait_for, worker_of};
+use crate::deaths::LiveRun;
+use crate::lab::{answer, assert_refused, assert_sealed, assert_usable, command, done, slow, tokens};
+
+/// Keys and values of one token in SmolLM2-135M: 30 layers, 3 heads of 64 values, 2 bytes each.
+const SMOLLM2_KV_BYTES: u64 = 2 * 30 * 3 * 64 * 2;
+/// Keys and values of one token in the model that `onnx_model.mjs` writes: 3 layers, 2 heads of 16 values, 4 bytes each.
+const ONNX_KV_BYTES: u64 = 2 * 3 * 2 * 16 * 4;
+
+fn program_in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+fn has_chromium(test: &str) -> bool {
+    let is_there = program_in_path("chromium");
+    if !is_there {
+        skip(test, "no chromium in PATH");
+    }
+    is_there
+}
+
+/// Processes that name a folder in their command line.
+fn processes_naming(folder: &Path) -> Vec<u32> {
+    let folder = folder.to_str().unwrap();
+    let names_it = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(folder)
+    };
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(names_it).collect()
+}
+
+/// Nothing of a browser is left: no process that has its profile, and no profile.
+fn assert_nothing_is_left(place: &Workplace, run: &Run) {
+    let profile = run.dir.join("raw/browser-profile");
+    wait_for("the end of the browser", || processes_naming(&profile).is_empty().then_some(()));
+    let left = processes_naming(place.path());
+    assert!(left.is_empty(), "processes are left: {left:?}");
+    assert!(!profile.exists(), "the profile is left");
+}
+
+fn smollm2(test: &str) -> Option<PathBuf> {
+    let model = cached("models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if model.is_none() {
+        skip(test, "the default model is not in the cache");
+    }
+    model
+}
+
+#[test]
+fn wllama_says_what_llama_cpp_says_and_its_cache_takes_what_theory_says() {
+    let name = "wllama_says_what_llama_cpp_says_and_its_cache_takes_what_theory_says";
+    let Some(model) = smollm2(name).filter(|_| has_chromium(name)) else { return };
+    let asked = ["--prompt", "The capital of France is", "--chat-template", "off", "--max-tokens", "16"];
+    let asked = [&asked[..], &["--context-length", "512", "--sample-interval-ms", "50"]].concat();
+    let (place, other) = (Workplace::new(), Workplace::new());
+    let run = done(&place, &model, command(&place, &model, "wllama", &asked));
+    let native = done(&other, &model, command(&other, &model, "llama_cpp", &asked));
+    let native: String = tokens(&native).iter().rev().take(16).rev().map(|token| token.text.as_str()).collect();
+    assert_eq!(answer(&run), native);
+    let metadata = run.metadata();
+    assert_eq!(metadata["generation"]["generated_tokens"], 16);
+    let kv = &metadata["memory"]["kv"];
+    assert_eq!(kv["theory_bytes_per_token"], SMOLLM2_KV_BYTES);
+    assert_eq!(kv["allocated_bytes"], SMOLLM2_KV_BYTES * 512);
+    assert_eq!(metadata["memory"]["verdict"]["kind"], "preallocated", "{}", metadata["memory"]["verdict"]);
+    assert_eq!(metadata["memory"]["steady"]["total_kind"], "pss");
+    assert_memory_is_told_inside_and_outside(&run);
+    assert_nothing_is_left(&place, &run);
+}
+
+/// `memory.csv` has the processes by role, and the page with the columns that its own CSV has.
+fn assert_memory_is_told_inside_and_outside(run: &Run) {
+    let labels: BTreeSet<String> = samples_of_processes(run).into_iter().collect();
+    for role in ["server:page", "server:gpu", "server:network", "server:browser", "server:total"] {
+        assert!(labels.contains(role), "{role} is not in {labels:?}");
+    }
+    let text = fs::read_to_string(run.dir.join("memory.csv")).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let place = |name: &str| header.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(header[..5], ["timestamp", "label", "pid", "rss_mb", "vms_mb"]);
+    let page: Vec<Vec<&str>> = lines.filter(|fields| fields[1] == "page").collect();
+    assert!(page.len() > 10, "{} samples of the page", page.len());
+    let last = page.last().unwrap();
+    let number = |name: &str| last[place(name)].parse::<f64>().unwrap_or_else(|_| panic!("{name}: {last:?}"));
+    assert_eq!(number("tokens"), 16.0);
+    // The linear memory holds the weights, and lies in the process of the page.
+    let wasm_mb = number("wasm_mb");
+    assert!(wasm_mb > 100.0 && wasm_mb < number("vms_mb"), "{last:?}");
+    assert!(number("rss_mb") > 100.0 && number("heap_used_mb") > 0.0 && number("heap_total_mb") > 0.0, "{last:?}");
+    assert_eq!(number("gpu_mb"), 0.0);
+    let times: Vec<f64> = text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    let first_page = page[0][0].parse::<f64>().unwrap();
+    assert!(times[0] <= first_page && first_page <= times[times.len() - 1], "on one clock");
+}
+
+fn samples_of_processes(run: &Run) -> Vec<String> {
+    let text = fs::read_to_string(run.dir.join("memory.csv")).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()
+}
+
+/// A folder with a small ONNX model, if Node is there to write it.
+fn onnx_model(test: &str, place: &Workplace) -> Option<PathBuf> {
+    if !program_in_path("node") {
+        skip(test, "no node in PATH");
+        return None;
+    }
+    let folder = place.path().join("tiny-onnx");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/test/onnx_model.mjs");
+    let output = Command::new("node").arg(script).arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    Some(folder)
+}
+
+#[test]
+fn the_cache_of_transformers_js_grows_with_every_token_as_theory_says() {
+    let name = "the_cache_of_transformers_js_grows_with_every_token_as_theory_says";
+    if !has_chromium(name) {
+        return;
+    }
+    for device in ["wasm", "webgpu"] {
+        let place = Workplace::new();
+        let Some(model) = onnx_model(name, &place) else { return };
+        let asked = ["--prompt", "hello", "--chat-template", "off", "--max-tokens", "24", "--device", device];
+        let output = command(&place, &model, "transformers_js", &asked).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+        let run = place.opened_run(&model);
+        assert_usable(&run);
+        let memory = run.metadata()["memory"].clone();
+        assert_eq!(memory["kv"]["theory_bytes_per_token"], ONNX_KV_BYTES, "{device}");
+        assert_eq!(memory["verdict"]["kind"], "kv_growth_explained", "{device}: {}", memory["verdict"]);
+        let measured = memory["kv"]["measured_bytes_per_token"].as_f64().unwrap();
+        assert!((measured / ONNX_KV_BYTES as f64 - 1.0).abs() <= 0.02, "{device}: {measured}");
+        assert_nothing_is_left(&place, &run);
+    }
+}
+
+/// A generation that does not end by itself while a test goes on.
+fn live(place: &Workplace) -> (LiveRun, Run) {
+    let model = place.model(slow());
+    let long = ["--prompt", "hello", "--context-length", "8192", "--max-tokens", "8000", "--ignore-end"];
+    let live = LiveRun::start(place, &model, command(place, &model, "wllama", &long));
+    wait_for("some words of the answer", || live.has_words().then_some(()));
+    (live, place.opened_run(&model))
+}
+
+fn process_with_role(run: &Run, role: &str) -> u32 {
+    // Only the processes that Chromium itself lists are told apart by the first arguments of their command lines.
+    let of_browser = processes_naming(&run.dir.join("raw/browser-profile"));
+    let is_wanted = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        match role {
+            "browser" => words.contains("/chromium ") && !words.contains("--type=") && !words.contains("crashpad"),
+            role => words.contains(&format!("--type={role}")),
+        }
+    };
+    // The renderer that computes has used the most processor time.
+    let cpu = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit(") ").next().unwrap_or_default().to_owned();
+        after.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+    };
+    of_browser.into_iter().filter(is_wanted).max_by_key(cpu).expect("a process with this role")
+}
+
+fn assert_partial(place: &Workplace, run: &Run, said: &str) {
+    let metadata = run.metadata();
+    assert_eq!(metadata["state"], "partial");
+    let failure = metadata["failure"].as_str().unwrap_or_default();
+    assert!(failure.contains(said), "needed {said:?}: {failure:?}");
+    assert!(!tokens(run).is_empty());
+    assert_sealed(run);
+    assert_nothing_is_left(place, run);
+}
+
+#[test]
+fn a_tab_that_crashes_leaves_a_partial_run_that_says_so() {
+    if !has_chromium("a_tab_that_crashes_leaves_a_partial_run_that_says_so") {
+        return;
+    }
+    let place = Workplace::new();
+    let (live, run) = live(&place);
+    send(process_with_role(&run, "renderer"), Signal::KILL);
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "the tab crashed");
+}
+
+#[test]
+fn a_browser_that_is_killed_leaves_a_partial_run_that_says_how() {
+    if !has_chromium("a_browser_that_is_killed_leaves_a_partial_run_that_says_how") {
+        return;
+    }
+    let place = Workplace::new();
+    let (live, run) = live(&place);
+    send(process_with_role(&run, "browser"), Signal::KILL);
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "Chromium was ended by signal 9");
+}
+
+#[test]
+fn an_interrupted_page_is_a_partial_run_and_its_browser_is_gone() {
+    if !has_chromium("an_interrupted_page_is_a_partial_run_and_its_browser_is_gone") {
+        return;
+    }
+    let place = Workplace::new();
+    let (live, run) = live(&place);
+    kill_process_group(pid_of(live.child.id()), Signal::INT).unwrap();
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "");
+    assert!(run.losses().iter().any(|(kind, _)| kind == "interrupted"), "{:?}", run.losses());
+}
+
+#[test]
+fn a_killed_worker_takes_the_browser_along_and_leaves_a_partial_run() {
+    if !has_chromium("a_killed_worker_takes_the_browser_along_and_leaves_a_partial_run") {
+        return;
+    }
+    let place = Workplace::new();
+    let (live, run) = live(&place);
+    send(worker_of(live.child.id()).expect("the worker runs"), Signal::KILL);
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "signal 9");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_what_is_needed() {
+    if !has_chromium("what_cannot_be_run_is_refused_with_what_is_needed") {
+        return;
+    }
+    let place = Workplace::new();
+    let model = place.model(slow());
+    let refused = |mut command: Command, error: &str, hint: &str| {
+        assert_refused(&place, &command.output().unwrap(), error, hint);
+    };
+    let no_browser = ["--program", "/nonexistent/chromium"];
+    refused(command(&place, &model, "wllama", &no_browser), "nothing is there, a program is needed", "--program");
+    let cut = place.path().join("cut.gguf");
+    fs::write(&cut, &fs::read(&model).unwrap()[..100_000]).unwrap();
+    refused(command(&place, &cut, "wllama", &[]), "cut.gguf", "");
+    refused(command(&place, &place.path().join("none.gguf"), "wllama", &[]), "none.gguf", "");
+    refused(
+        command(&place, &model, "webllm", &[]),
+        "which is no folder; webllm needs the folder of a model",
+        "--model",
+    );
+    let empty = place.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    refused(command(&place, &empty, "webllm", &[]), "mlc-chat-config.json", "");
+    assert!(processes_naming(place.path()).is_empty());
+    let listed = dwell().args(["doctor"]).output().unwrap();
+    assert!(text_of(&listed).contains("wllama"), "{}", text_of(&listed));
+}
