@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dwell_events::schema::memory::{self, MemoryRow};
 use dwell_metadata::{CollectorEnd, sampling_end};
-use dwell_process::{Pace, ProcessError, Sampler, SamplerThread};
+use dwell_process::{Pace, ProcessError, RollupPolicy, Sampler, SamplerThread};
 use dwell_store::{RawCompression, RawWriter, RunDir, StoreError};
 
 use super::{NAME, OBSERVER_LABEL, SERVER_LABEL};
@@ -30,7 +30,12 @@ impl Sampling {
     /// Begins to sample this process and the worker.
     ///
     /// That one of them cannot be watched costs the samples, not the run.
-    pub(super) fn begin(run: &RunDir, worker: (&str, u32), interval: Duration) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        run: &RunDir,
+        worker: (&str, u32),
+        interval: Duration,
+        rollup: RollupPolicy,
+    ) -> Result<Self, StoreError> {
         let stream = RawWriter::create(&run.raw_stream(NAME.name()), memory::schema(), RawCompression::None)?;
         let (sender, rows) = mpsc::channel();
         let on_rows = move |rows: &[MemoryRow]| match sender.send(rows.to_vec()) {
@@ -39,7 +44,7 @@ impl Sampling {
         };
         let pace = Pace { interval, hand_over_every: HAND_OVER_INTERVAL };
         let thread = Sampler::new(&[worker, (OBSERVER_LABEL, std::process::id())])
-            .and_then(|sampler| SamplerThread::start(sampler, pace, on_rows));
+            .and_then(|sampler| SamplerThread::start(sampler.with_rollup_policy(rollup), pace, on_rows));
         Ok(Self { thread, rows, stream, refusals: Vec::new(), roles: HashMap::new() })
     }
 
