@@ -1,7 +1,8 @@
 //! Files that appear whole or not at all.
 //!
-//! The content goes to a new file beside the target, is synced, and takes the target's name by rename. A reader sees the
-//! old file or the new one; a crash leaves a `.partial` file that nobody reads.
+//! The content goes to a new file, is synced, and takes the target's name. A reader sees the
+//! old file or the new one. Where a [staged file](StagedFile) has no name, a crash leaves nothing else; elsewhere, a
+//! `.partial` file that nobody reads.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::FileError;
+use crate::{FileError, StagedFile};
 
 /// What the names of unfinished files end with.
 pub const PARTIAL_SUFFIX: &str = ".partial";
@@ -23,62 +24,62 @@ const STAGED_NAME_BYTES: usize = 200;
 
 const CREATING: &str = "creating a file";
 const WRITING: &str = "writing a file";
+const NAMING: &str = "giving a finished file its name";
 
 /// A file being written. Dropped without [`AtomicFile::commit`], it leaves no trace.
 pub struct AtomicFile {
     target: PathBuf,
-    staging: PathBuf,
-    /// `None` once committed.
-    writer: Option<BufWriter<File>>,
+    staged: StagedFile,
+    writer: BufWriter<File>,
 }
 
 impl AtomicFile {
     /// Begins a file that will replace the file of this name.
     pub fn create(target: &Path) -> Result<Self, FileError> {
-        Self::create_staged(target, staging_path(target))
+        Self::begin(target, || StagedFile::create(target))
     }
 
     /// The same with its content in a file of a [known name](staging_path), for a caller that removes it after a signal.
     pub fn create_staged(target: &Path, staging: PathBuf) -> Result<Self, FileError> {
-        check_replaceable(CREATING, target)?;
-        let file = create_new(&staging).map_err(|error| FileError::from_io(CREATING, target, error))?;
-        Ok(Self { target: target.to_path_buf(), staging, writer: Some(BufWriter::new(file)) })
+        Self::begin(target, || StagedFile::create_named(target, staging))
     }
 
-    /// Makes the content durable under its other name: what can fail for lack of space has then succeeded.
+    fn begin(target: &Path, create: impl FnOnce() -> io::Result<StagedFile>) -> Result<Self, FileError> {
+        check_replaceable(CREATING, target)?;
+        let begun = create().and_then(|staged| Ok((BufWriter::new(staged.file().try_clone()?), staged)));
+        let (writer, staged) = begun.map_err(|error| FileError::from_io(CREATING, target, error))?;
+        Ok(Self { target: target.to_path_buf(), staged, writer })
+    }
+
+    /// Makes the content durable without its name: what can fail for lack of space has then succeeded.
     pub fn sync(&mut self) -> Result<(), FileError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        let synced = writer.flush().and_then(|()| writer.get_ref().sync_all());
+        let synced = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         synced.map_err(|error| FileError::from_io(WRITING, &self.target, error))
     }
 
     /// Makes the content durable and gives it its name.
     pub fn commit(mut self) -> Result<(), FileError> {
         self.sync()?;
-        rename_durably(&self.staging, &self.target)?;
-        self.writer = None;
-        Ok(())
+        let Self { target, staged, writer } = self;
+        drop(writer.into_parts());
+        publish_durably(staged, &target)
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
+        self.writer.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().map_or(Ok(()), Write::flush)
+        self.writer.flush()
     }
 }
 
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            // What is buffered is not worth writing.
-            drop(writer.into_parts());
-            let _ = fs::remove_file(&self.staging);
-        }
-    }
+/// Gives a whole file its name, and makes that survive a power failure too.
+pub fn publish_durably(staged: StagedFile, target: &Path) -> Result<(), FileError> {
+    staged.publish().map_err(|error| FileError::from_io(NAMING, target, error))?;
+    sync_directory_of(target)
 }
 
 /// A new name beside `target`, under which its content is gathered: `report.html.4f1d….partial`. A file that the user
@@ -148,19 +149,21 @@ pub fn partial_path(target: &Path) -> PathBuf {
 
 /// Renames, and makes the new name survive a power failure too.
 pub fn rename_durably(from: &Path, to: &Path) -> Result<(), FileError> {
-    fs::rename(from, to).map_err(|error| FileError::from_io("giving a finished file its name", to, error))?;
+    fs::rename(from, to).map_err(|error| FileError::from_io(NAMING, to, error))?;
     sync_directory_of(to)
 }
 
 /// A name is durable only once its directory is synced.
 pub fn sync_directory_of(path: &Path) -> Result<(), FileError> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = folder_of(path);
     File::open(directory)
         .and_then(|handle| handle.sync_all())
         .map_err(|error| FileError::from_io("syncing a directory", directory, error))
+}
+
+/// The folder that a file lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ mod bounded_read;
 mod error;
 mod fence;
 mod space;
+mod staged_file;
 
 pub use atomic_file::{
-    AtomicFile, PARTIAL_SUFFIX, check_replaceable, create_new, partial_path, rename_durably, sibling, staging_path,
+    AtomicFile, PARTIAL_SUFFIX, check_replaceable, create_new, partial_path, publish_durably, rename_durably, sibling, staging_path,
     sync_directory_of, write_bytes_atomically, write_json_atomically, write_json_line_atomically,
 };
 pub use bounded_read::{
@@ -25,3 +26,4 @@ pub use bounded_read::{
 pub use error::FileError;
 pub use fence::fenced;
 pub use space::{available_bytes, ensure_space};
+pub use staged_file::StagedFile;

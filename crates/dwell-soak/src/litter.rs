@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 const UNFINISHED: [&str; 2] = [".partial", ".ring"];
 /// How names of folders for trials begin.
 const TRIAL_FOLDERS: &str = ".dwell-probe-";
+/// Where experiments set aside what was interrupted, as it was, to be recovered by whoever wants it.
+const SET_ASIDE: &str = "/interrupted/";
 
 /// What is left below a folder that should have been renamed or removed, and everything in the folder for temporary files.
 pub(crate) fn found(place: &Path, temporary: &Path) -> Vec<PathBuf> {
@@ -17,7 +19,8 @@ pub(crate) fn found(place: &Path, temporary: &Path) -> Vec<PathBuf> {
 
 fn is_unfinished(path: &Path) -> bool {
     let text = path.to_string_lossy();
-    UNFINISHED.iter().any(|ending| text.ends_with(ending)) || text.contains(TRIAL_FOLDERS)
+    let is_set_aside = text.contains(SET_ASIDE);
+    !is_set_aside && UNFINISHED.iter().any(|ending| text.ends_with(ending)) || text.contains(TRIAL_FOLDERS)
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

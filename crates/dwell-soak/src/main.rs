@@ -92,9 +92,6 @@ impl Soak<'_> {
             let scenario = random.one_of(self.scenarios).as_ref();
             let mark = format!("{}-{number}", std::process::id());
             let result = Trial::begin(self.lab, scenario, random, mark)?.run()?;
-            for finding in &result.findings.list {
-                println!("FAULT in trial {number} ({}): {}: {}", scenario.name(), finding.fault.name(), finding.what);
-            }
             if let Ok(mut tally) = self.tally.lock() {
                 tally.add(number, scenario.name(), result);
             }

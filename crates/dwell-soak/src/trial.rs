@@ -24,6 +24,8 @@ const LONGEST_COMMAND: Duration = Duration::from_secs(120);
 const LONGEST_ORPHAN: Duration = Duration::from_secs(20);
 /// Longest pause of a process that is stopped, as by a slow disk.
 const LONGEST_STALL: Duration = Duration::from_millis(400);
+/// Of a line that a command said, so much is shown.
+const LINE_CHARS: usize = 300;
 /// Between two looks at the memory of processes.
 const MEMORY_LOOK: Duration = Duration::from_millis(50);
 /// Memory that no input may cost.
@@ -344,5 +346,6 @@ fn copy_tree(source: &Path, target: &Path) -> anyhow::Result<()> {
 /// The end of what commands said, for findings.
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(4).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+    let line = |line: &str| line.chars().rev().take(LINE_CHARS).collect::<Vec<_>>().into_iter().rev().collect::<String>();
+    lines.into_iter().rev().map(line).collect::<Vec<_>>().join(" / ")
 }

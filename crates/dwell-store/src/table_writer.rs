@@ -1,6 +1,6 @@
 //! Writing a table as Parquet.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
-use dwell_files::{create_new, partial_path, rename_durably, staging_path};
+use dwell_files::{StagedFile, publish_durably};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Compression as Codec;
 use parquet::errors::ParquetError;
@@ -26,8 +26,8 @@ const ROW_GROUP_LIMIT_BYTES: usize = 32 << 20;
 const CREATING: &str = "creating a table";
 const WRITING: &str = "writing a table";
 
-/// Writes one table. Until [`TableWriter::finish`] it is a `.partial` file, which no reader looks at and which is removed
-/// if the table is given up.
+/// Writes one table. Until [`TableWriter::finish`] it is a [staged file](StagedFile), which no reader sees and which is gone if
+/// the table is given up.
 ///
 /// Memory is bounded by one row group, however many rows are written.
 pub struct TableWriter {
@@ -35,18 +35,8 @@ pub struct TableWriter {
     group: RowGroup,
     schema: SchemaRef,
     target: PathBuf,
-    unfinished: Unfinished,
+    staged: StagedFile,
     rows: u64,
-}
-
-/// The file until it has its name.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After it has got its name, nothing has this one any more.
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 impl TableWriter {
@@ -57,15 +47,12 @@ impl TableWriter {
 
     /// The same with a chosen compression.
     pub fn create_with(dir: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        Self::create_like(&dir.join(table.file_name()), table.schema(), Some(SCHEMA_VERSION), codec(compression))
+        Self::create_file(&dir.join(table.file_name()), table, compression)
     }
 
-    /// The same in a file of any name, in a folder of the user's: no other file there is touched.
+    /// The same in a file of any name.
     pub fn create_file(target: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        let unfinished = staging_path(target);
-        let file = create_new(&unfinished).map_err(|error| StoreError::from_io(CREATING, target, error))?;
-        let (schema, codec) = (table.schema(), codec(compression));
-        Self::begin(file, Unfinished(unfinished), target, schema, Some(SCHEMA_VERSION), codec)
+        Self::create_like(target, table.schema(), Some(SCHEMA_VERSION), codec(compression))
     }
 
     /// The same with columns, version and compression of another file.
@@ -75,26 +62,15 @@ impl TableWriter {
         version: Option<&str>,
         codec: Codec,
     ) -> Result<Self, StoreError> {
-        let partial = partial_path(target);
-        let file = File::create(&partial).map_err(|error| StoreError::from_io(CREATING, &partial, error))?;
-        Self::begin(file, Unfinished(partial), target, schema, version, codec)
-    }
-
-    fn begin(
-        file: File,
-        unfinished: Unfinished,
-        target: &Path,
-        schema: SchemaRef,
-        version: Option<&str>,
-        codec: Codec,
-    ) -> Result<Self, StoreError> {
+        let begun = StagedFile::create(target).and_then(|staged| Ok((staged.file().try_clone()?, staged)));
+        let (file, staged) = begun.map_err(|error| StoreError::from_io(CREATING, target, error))?;
         let failed = |error| StoreError::from_parquet(CREATING, target, error);
         // The Arrow schema is not put into the metadata: it would make pandas read text as categoricals.
         let columns = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?.root_schema_ptr();
         let properties = Arc::new(writer_properties(&schema, version, codec));
         let writer = SerializedFileWriter::new(file, columns, properties).map_err(failed)?;
         let group = RowGroup::new(&writer, schema.clone());
-        Ok(Self { writer, group, schema, target: target.to_path_buf(), unfinished, rows: 0 })
+        Ok(Self { writer, group, schema, target: target.to_path_buf(), staged, rows: 0 })
     }
 
     /// Adds an entry to the metadata of the file.
@@ -137,7 +113,7 @@ impl TableWriter {
         let written = group.flush(&mut writer).and_then(|()| writer.into_inner());
         let file = written.map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
         file.sync_all().map_err(|error| StoreError::from_io("syncing a table", &self.target, error))?;
-        rename_durably(&self.unfinished.0, &self.target)?;
+        publish_durably(self.staged, &self.target)?;
         Ok(self.rows)
     }
 }

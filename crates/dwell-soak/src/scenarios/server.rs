@@ -40,7 +40,7 @@ impl StandIn {
         let url = start_server(Behaviour::Good { tokens: TOKENS, pause: PAUSE })?;
         let place = Place::make(lab.path().join("reference-server"), "reference".to_owned())?;
         let took = succeeds(joined(lab, &place, &[], &url, TOKENS))?;
-        Ok(Self { whole: RunShape::read(&place.path().join(RESULTS).join("the-model/run"))?, took, url })
+        Ok(Self { whole: RunShape::read(&place.path().join(RESULTS).join("openai/run"))?, took, url })
     }
 }
 
