@@ -12,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 BIN := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help run test test-quick test-vllm bench bench-python lint setup clean
+.PHONY: help run test test-quick test-vllm soak bench bench-python lint setup clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ test-vllm: ## the tests with a real vLLM, which is installed first (1.5 GB besid
 	@scripts/fetch-vllm.sh
 	cargo build --release --workspace --all-targets
 	cargo test --release --workspace --test servers vllm::
+
+soak: ## kill and starve dwell at random for MINUTES minutes and check what is left; SEED=N repeats the choices
+	@scripts/setup.sh run
+	@cargo build --release --workspace --bin dwell --bin dwell-soak
+	@$(BIN)/dwell-soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: ## measure what dwell costs: make bench ARGS='--help'
 	@scripts/setup.sh run

@@ -129,7 +129,11 @@ fn answer(connection: &mut TcpStream, behaviour: Behaviour) -> io::Result<()> {
         }
         Behaviour::LongLength => {
             let token = token("short");
-            write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n", 1_u64 << 40)?;
+            write!(
+                connection,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n",
+                1_u64 << 40
+            )?;
             connection.write_all(token.as_bytes())?;
             // The rest does not come, and the connection stays.
             connection.read_to_end(&mut Vec::new()).map(drop)
@@ -174,7 +178,8 @@ fn stream(connection: &mut TcpStream, behaviour: Behaviour) -> io::Result<()> {
         }
         Behaviour::ManyIds => {
             let ids = "7,".repeat(1_000_000);
-            let event = format!("data: {{\"choices\":[{{\"text\":\"a\",\"token_ids\":[{}]}}]}}\n\n", ids.trim_end_matches(','));
+            let event =
+                format!("data: {{\"choices\":[{{\"text\":\"a\",\"token_ids\":[{}]}}]}}\n\n", ids.trim_end_matches(','));
             for_ever(connection, &chunk(event.as_bytes()))
         }
         _ => Ok(()),
@@ -187,7 +192,8 @@ fn well(connection: &mut TcpStream, tokens: u32, pause: Duration) -> io::Result<
         connection.flush()?;
         thread::sleep(pause);
     }
-    let usage = format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\"completion_tokens\":{tokens}}}}}\n\n");
+    let usage =
+        format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\"completion_tokens\":{tokens}}}}}\n\n");
     let end = "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n";
     connection.write_all(&chunk(format!("{end}{usage}data: [DONE]\n\n").as_bytes()))?;
     connection.write_all(b"0\r\n\r\n")

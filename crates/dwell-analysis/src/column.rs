@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use dwell_events::Metric;
+use dwell_events::{Metric, csv_cell};
 
 use crate::metrics::RegionTypeRow;
 use crate::table::RegionFigures;
@@ -182,7 +182,9 @@ pub(crate) fn csv_text<Row>(columns: &[&Column<Row>], rows: &[Row], is_shown: im
     let _ = writer.write_record(columns.iter().map(|column| column.name));
     for row in rows {
         let value = |column: &Column<Row>| column.value(row).filter(|_| is_shown(column));
-        let field = |column: &&Column<Row>| value(column).map_or_else(String::new, |value| value.to_string());
+        let field = |column: &&Column<Row>| {
+            value(column).map_or_else(String::new, |value| csv_cell(&value.to_string()).into_owned())
+        };
         let _ = writer.write_record(columns.iter().map(field));
     }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()

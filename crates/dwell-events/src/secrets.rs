@@ -2,6 +2,8 @@
 //!
 //! The rule hides too much rather than too little: whatever follows an option that names a secret is one.
 
+use serde_json::Value;
+
 /// What stands for a secret.
 const MASK: &str = "***";
 
@@ -32,6 +34,10 @@ const SECRET_WORDS: [&str; 15] = [
 const SHORT_SECRETS: [&str; 2] = ["-hft", "-u"];
 /// Headers whose value is a secret, in small letters.
 const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
+/// Words that end the names of signatures, which open what they sign.
+const SIGNATURES: [&str; 3] = ["signature", "-sig", "_sig"];
+/// Words that end names in which words are not separated: `accessToken`, `privateKey`.
+const JOINED_SECRETS: [&str; 6] = ["apikey", "accesskey", "secretkey", "privatekey", "token", "secret"];
 /// How keys of well-known services begin.
 const KEY_BEGINNINGS: [&str; 6] = ["sk-", "hf_", "ghp_", "github_pat_", "glpat-", "xoxb-"];
 /// Shorter words are no keys, however they begin.
@@ -65,14 +71,66 @@ fn without_secret(word: &str, is_secret: &mut bool) -> String {
     }
 }
 
-/// A word without what stands before the host of an address.
+/// A word without the secrets that it has inside: before the host and in the query of an address, in JSON, in a header.
 fn without_parts(word: &str) -> String {
+    if let Some(masked) = without_json_secrets(word) {
+        return masked;
+    }
     let Some((scheme, rest)) = word.split_once("://") else { return without_header(word) };
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..authority_end].rfind('@') {
-        Some(at) => format!("{scheme}://{MASK}{}", &rest[at..]),
-        None => word.to_owned(),
+    let (authority, rest) = rest.split_at(authority_end);
+    let rest = without_query_secrets(rest);
+    match authority.rfind('@') {
+        Some(at) => format!("{scheme}://{MASK}{}{rest}", &authority[at..]),
+        None => format!("{scheme}://{authority}{rest}"),
     }
+}
+
+/// The path, query and fragment of an address without the values of parameters that name a secret.
+fn without_query_secrets(rest: &str) -> String {
+    let Some((path, query)) = rest.split_once('?') else { return rest.to_owned() };
+    let masked = query.split_inclusive(['&', ';', '#']).map(|pair| match pair.split_once('=') {
+        Some((name, value)) if names_a_secret_value(name) || is_key(value) => {
+            let end = pair.chars().last().filter(|last| "&;#".contains(*last));
+            format!("{name}={MASK}{}", end.map_or_else(String::new, String::from))
+        }
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}", masked.collect::<String>())
+}
+
+/// JSON without the values of fields that name a secret; `None` if it is no JSON or has none.
+fn without_json_secrets(word: &str) -> Option<String> {
+    word.trim_start().starts_with(['{', '[']).then_some(())?;
+    let mut value: Value = serde_json::from_str(word).ok()?;
+    mask_fields(&mut value).then(|| value.to_string())
+}
+
+/// Masks the values of fields that name a secret; whether there were any.
+fn mask_fields(value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter_mut().fold(false, |any, (name, value)| {
+            let is_secret = !value.is_null() && (names_a_secret_value(name) || is_secret_header(name));
+            if is_secret {
+                *value = Value::from(MASK);
+            }
+            is_secret | mask_fields(value) | any
+        }),
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| mask_fields(item) | any),
+        Value::String(text) if is_key(text) => {
+            *text = MASK.to_owned();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Parameters of addresses and fields of JSON also sign with a word of their own, and join words without a sign.
+fn names_a_secret_value(name: &str) -> bool {
+    let small = name.to_ascii_lowercase();
+    ends_with_a_secret_word(name)
+        || SIGNATURES.iter().any(|word| small.ends_with(word))
+        || JOINED_SECRETS.iter().any(|word| small.ends_with(word))
 }
 
 fn without_header(word: &str) -> String {
@@ -132,6 +190,39 @@ mod tests {
             ("http://host:80/a@b -t 2 tokens=5", "http://host:80/a@b -t 2 tokens=5"),
         ] {
             assert_eq!(masked_text(given), kept);
+        }
+    }
+
+    #[test]
+    fn keys_in_the_query_of_an_address_are_masked() {
+        for (given, kept) in [
+            ("http://h/v1?api_key=hush&x=1", "http://h/v1?api_key=***&x=1"),
+            ("--url=https://me:hush@h/a?x=1&access_token=hush#top", "--url=https://***@h/a?x=1&access_token=***#top"),
+            ("https://h/a?X-Amz-Signature=hush", "https://h/a?X-Amz-Signature=***"),
+            ("https://h/a?accessToken=hush;b=2", "https://h/a?accessToken=***;b=2"),
+            ("https://h/a?q=hf_0123456789abcdef", "https://h/a?q=***"),
+            ("https://h/a?keys=5&tokens=8", "https://h/a?keys=5&tokens=8"),
+        ] {
+            assert_eq!(masked_text(given), kept);
+        }
+    }
+
+    #[test]
+    fn keys_in_json_are_masked_and_other_json_stays_as_it_is() {
+        for (given, kept) in [
+            (r#"{"api_key":"hush","n":1}"#, r#"{"api_key":"***","n":1}"#),
+            (
+                r#"--extra={"headers":[{"Authorization":"Bearer hush"}]}"#,
+                r#"--extra={"headers":[{"Authorization":"***"}]}"#,
+            ),
+            (
+                r#"{"a":"b=c","nested":{"clientSecret":1,"password":["hush"]}}"#,
+                r#"{"a":"b=c","nested":{"clientSecret":"***","password":"***"}}"#,
+            ),
+            (r#"{ "max_tokens" : 8 }"#, r#"{ "max_tokens" : 8 }"#),
+            (r#"{"token":null}"#, r#"{"token":null}"#),
+        ] {
+            assert_eq!(masked(&[given]), [kept]);
         }
     }
 

@@ -108,7 +108,10 @@ mod tests {
             staged.file().write_all(text.as_bytes()).unwrap();
             assert_eq!(names(dir.path()), before, "a kill here leaves nothing");
             staged.publish().unwrap();
-            assert_eq!((names(dir.path()), fs::read_to_string(&path).unwrap()), (vec!["a".to_owned()], text.to_owned()));
+            assert_eq!(
+                (names(dir.path()), fs::read_to_string(&path).unwrap()),
+                (vec!["a".to_owned()], text.to_owned())
+            );
         }
     }
 

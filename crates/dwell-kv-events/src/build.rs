@@ -33,18 +33,21 @@ pub fn build_kv_blocks(
             RawItem::Batch(batch) => build.add(&batch),
             RawItem::Damage(reason) => build.damage(reason),
         }
-        if build.tracker.rows_ready() >= ROWS_PER_BATCH {
-            table.write(&event_batch(&build.tracker.take_rows()))?;
-        }
+        write_rows(&mut build.tracker, ROWS_PER_BATCH, table)?;
     }
-    let Build { tracker, mut report, .. } = build;
-    let (rows, blocks) = tracker.finish();
-    for rows in rows.chunks(ROWS_PER_BATCH) {
-        table.write(&event_batch(rows))?;
-    }
+    let Build { mut tracker, mut report, .. } = build;
+    report.blocks = tracker.end();
+    write_rows(&mut tracker, 1, table)?;
     report.rows = table.rows();
-    report.blocks = blocks;
     Ok(report)
+}
+
+/// Writes the rows that are there, if there are so many.
+fn write_rows(tracker: &mut BlockTracker, least: usize, table: &mut TableWriter) -> Result<(), StoreError> {
+    while tracker.rows_ready() >= least {
+        table.write(&event_batch(&tracker.take_rows(ROWS_PER_BATCH)))?;
+    }
+    Ok(())
 }
 
 struct Build {

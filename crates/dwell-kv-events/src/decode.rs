@@ -10,7 +10,7 @@ use crate::fields::{
     TRUSTED_ELEMENTS, array, at_most, block_hashes, key, optional_hash, optional_name, optional_u32, token_ids, unfit,
     unix_ns,
 };
-use crate::limits::{EVENTS_PER_BATCH_MAX, PAYLOAD_MAX_BYTES};
+use crate::limits::{EVENTS_PER_BATCH_MAX, HASHES_PER_BATCH_MAX, PAYLOAD_MAX_BYTES, TOKENS_PER_BATCH_MAX};
 use crate::msgpack::{Reader, Value};
 
 /// Decodes the payload of one message.
@@ -87,9 +87,16 @@ impl BatchFields {
     fn read_events(&mut self, reader: &mut Reader<'_>) -> Result<Vec<Event>, DecodeError> {
         let count = array("events", reader.value()?, EVENTS_PER_BATCH_MAX)?;
         let mut events = Vec::with_capacity(count.min(TRUSTED_ELEMENTS));
+        let (mut hashes, mut tokens) = (0, 0);
         for _ in 0..count {
             match self.read_event(reader)? {
-                Some(event) => events.push(event),
+                Some(event) => {
+                    let (more_hashes, more_tokens) = event.sizes();
+                    (hashes, tokens) = (hashes + more_hashes, tokens + more_tokens);
+                    at_most("block hashes of a batch", hashes, HASHES_PER_BATCH_MAX)?;
+                    at_most("token ids of a batch", tokens, TOKENS_PER_BATCH_MAX)?;
+                    events.push(event);
+                }
                 None => self.unknown_events += 1,
             }
         }

@@ -28,6 +28,17 @@ pub enum Event {
     Cleared,
 }
 
+impl Event {
+    /// How many hashes and token ids it has.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        match self {
+            Event::Stored(stored) => (stored.block_hashes.len(), stored.token_ids.len()),
+            Event::Removed(removed) => (removed.block_hashes.len(), 0),
+            Event::Cleared => (0, 0),
+        }
+    }
+}
+
 /// Blocks that came into the cache. Each is the parent of the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockStored {

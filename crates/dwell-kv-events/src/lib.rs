@@ -21,6 +21,8 @@ mod fields;
 mod json;
 mod lifetimes;
 pub mod limits;
+mod live_blocks;
+mod long_names;
 mod msgpack;
 mod places;
 mod prefix;

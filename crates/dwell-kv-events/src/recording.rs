@@ -107,8 +107,8 @@ fn with_payload(sequence: Option<u64>, payload: Vec<u8>) -> Recorded {
 fn next_line(lines: &mut BufReader<File>) -> io::Result<Option<Recorded>> {
     loop {
         let mut line = Vec::new();
-        // JSON takes about twice the bytes of MessagePack.
-        let limit = 4 * PAYLOAD_MAX_BYTES as u64;
+        // JSON takes about twice the bytes of MessagePack, and up to 16 times its own in memory until it is decoded.
+        let limit = PAYLOAD_MAX_BYTES as u64;
         if lines.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }

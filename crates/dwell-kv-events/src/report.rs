@@ -4,7 +4,7 @@ use dwell_events::kv_blocks::KvBlocksReport;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::{CollectorName, LossKind};
 
-use crate::limits::LIVE_BLOCKS_MAX;
+use crate::limits::STATE_MAX_BYTES;
 
 /// What is missing, as rows of the loss table.
 pub fn losses(report: &KvBlocksReport) -> Vec<LossRow> {
@@ -19,7 +19,7 @@ pub fn losses(report: &KvBlocksReport) -> Vec<LossRow> {
         (
             LossKind::UnmatchedKvEvents,
             blocks.not_followed,
-            format!("stored while {LIVE_BLOCKS_MAX} others were followed"),
+            format!("stored while others took {} MiB of memory, or on too many media", STATE_MAX_BYTES >> 20),
         ),
         (LossKind::UnknownKvEvents, blocks.unknown_events, "events with another tag".to_owned()),
         (LossKind::UnseenKvHistory, report.unseen_batches, "numbers before that of the first batch".to_owned()),

@@ -1,15 +1,15 @@
 //! From events to the lives of blocks.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 
 use dwell_events::schema::kv_block_lifecycle::{EndCause, KvEventBlockRow};
 use dwell_store::ClockAnchor;
 
 use crate::event::{BlockHash, BlockRemoved, BlockStored, Event, EventBatch};
 use crate::lifetimes::Lifetimes;
-use crate::limits::LIVE_BLOCKS_MAX;
-use crate::places::{Place, PlaceIndex, Places};
+use crate::limits::{PREFIX_BYTES, STATE_MAX_BYTES};
+use crate::live_blocks::{LIFE_BYTES, Life, LiveBlocks, Slot};
+use crate::places::{Place, PlaceIndex, Places, UNNAMED_MEDIUM};
 use crate::prefix::{CachedPrompt, Content, PrefixIndex};
 use crate::tokens::{KeptTokens, TokenPolicy};
 use dwell_events::kv_blocks::BlockCounts;
@@ -25,30 +25,22 @@ pub struct TrackOptions {
     pub tokens: TokenPolicy,
 }
 
-/// A block that is in the cache.
-struct Life {
-    /// Counts the stores, so that lives that end together end in the order in which they began.
-    number: u64,
-    write_ns: u64,
-    last_use_ns: Option<u64>,
-    uses: u64,
-    first_position: Option<i32>,
-    positions: u32,
-    parent: Option<BlockHash>,
-    tokens: KeptTokens,
-    lora: Option<Arc<str>>,
-    /// Whether another block was attached to it.
-    has_child: bool,
-    /// Where it stands in the index of prefixes.
-    content: Option<Content>,
+/// A life that is over and whose row was not taken yet.
+struct Ended {
+    slot: Slot,
+    cause: EndCause,
+    evict_ns: Option<u64>,
 }
 
 /// Follows the blocks of one server: events in, rows out.
 pub struct BlockTracker {
     options: TrackOptions,
     places: Places,
-    live: HashMap<(BlockHash, PlaceIndex), Life>,
-    rows: Vec<KvEventBlockRow>,
+    live: LiveBlocks,
+    ended: VecDeque<Ended>,
+    /// What is kept of some blocks only: token ids, by slot.
+    token_ids: HashMap<Slot, Box<str>>,
+    token_ids_bytes: usize,
     stores: u64,
     next_block_id: u64,
     counts: BlockCounts,
@@ -66,6 +58,8 @@ struct Prefixes {
     early: Vec<CachedPrompt>,
     /// Prompts that found more blocks in a place than were known at their time, with the number that was.
     incomplete: Vec<(CachedPrompt, PlaceIndex, usize)>,
+    /// Where blocks stand in the index.
+    contents: HashMap<Slot, Content>,
 }
 
 impl BlockTracker {
@@ -82,12 +76,15 @@ impl BlockTracker {
             coming: prompts,
             early: Vec::new(),
             incomplete: Vec::new(),
+            contents: HashMap::new(),
         });
         Self {
             options,
             places: Places::default(),
-            live: HashMap::new(),
-            rows: Vec::new(),
+            live: LiveBlocks::default(),
+            ended: VecDeque::new(),
+            token_ids: HashMap::new(),
+            token_ids_bytes: 0,
             stores: 0,
             next_block_id: 0,
             counts: BlockCounts::default(),
@@ -118,32 +115,44 @@ impl BlockTracker {
         self.end_all(|_| true, EndCause::Teardown, None);
     }
 
-    /// Lives that ended since the last call.
-    pub fn take_rows(&mut self) -> Vec<KvEventBlockRow> {
-        std::mem::take(&mut self.rows)
+    /// Lives that have ended and were not taken yet, in their order; at most so many.
+    pub fn take_rows(&mut self, most: usize) -> Vec<KvEventBlockRow> {
+        let count = self.ended.len().min(most);
+        let ended: Vec<Ended> = self.ended.drain(..count).collect();
+        ended.iter().map(|ended| self.row(ended)).collect()
     }
 
     /// How many those are.
     pub fn rows_ready(&self) -> usize {
-        self.rows.len()
+        self.ended.len()
     }
 
-    /// Ends what still lives. The rest of the rows, and what was counted.
-    pub fn finish(mut self) -> (Vec<KvEventBlockRow>, BlockCounts) {
+    /// Ends what still lives; what was counted. The rows are there to be taken.
+    pub fn end(&mut self) -> BlockCounts {
         self.find_prompts_until(u64::MAX);
         self.find_incomplete_prompts();
         self.counts.alive = self.live.len() as u64;
-        for (_, place) in self.live.keys() {
-            self.counts.media.entry(self.places.get(*place).medium_name().to_owned()).or_default().alive += 1;
+        for slot in self.live.slots() {
+            let place = self.places.get(self.live.get(slot).place);
+            self.counts.media.entry(place.medium_name().to_owned()).or_default().alive += 1;
         }
         self.end_all(|_| true, EndCause::Teardown, None);
         self.counts.lifetime_p50_s = self.lifetimes.percentile_s(0.5);
         self.counts.lifetime_p99_s = self.lifetimes.percentile_s(0.99);
-        (self.rows, self.counts)
+        std::mem::take(&mut self.counts)
+    }
+
+    /// The same with all rows that are left, at once.
+    pub fn finish(mut self) -> (Vec<KvEventBlockRow>, BlockCounts) {
+        let counts = self.end();
+        (self.take_rows(usize::MAX), counts)
     }
 
     fn store(&mut self, event: &BlockStored, rank: Option<u32>, time_ns: u64) {
-        let place = self.places.index_of(rank, event.medium.as_deref(), event.group);
+        let Some(place) = self.places.index_of(rank, event.medium.as_deref(), event.group) else {
+            self.counts.not_followed += event.block_hashes.len() as u64;
+            return;
+        };
         let mut position = match &event.parent {
             None => (event.block_size > 0).then_some(0),
             Some(parent) => self.attach(parent, place, time_ns),
@@ -152,8 +161,9 @@ impl BlockTracker {
         let size = event.block_size as usize;
         for (index, hash) in event.block_hashes.iter().enumerate() {
             let tokens = event.token_ids.get(index * size..(index + 1) * size).filter(|tokens| !tokens.is_empty());
-            position = match self.live.get_mut(&(hash.clone(), place)) {
-                Some(life) => {
+            position = match self.live.find(hash, place) {
+                Some(slot) => {
+                    let life = self.live.get_mut(slot);
                     // A request that is known and stores a block again has computed it again: it did not find it.
                     if self.prefixes.is_none() {
                         life.use_at(time_ns);
@@ -171,8 +181,8 @@ impl BlockTracker {
     /// Each block of an event is the parent of the next.
     fn note_children(&mut self, event: &BlockStored, place: PlaceIndex) {
         for hash in event.block_hashes.iter().rev().skip(1) {
-            if let Some(life) = self.live.get_mut(&(hash.clone(), place)) {
-                life.has_child = true;
+            if let Some(slot) = self.live.find(hash, place) {
+                self.live.get_mut(slot).has_child = true;
             }
         }
     }
@@ -182,25 +192,30 @@ impl BlockTracker {
     /// The first child may belong to the request that stored the block and continues. Every later child belongs to another
     /// request, which found this block and all blocks before it in the cache.
     fn attach(&mut self, parent: &BlockHash, place: PlaceIndex, time_ns: u64) -> Option<i32> {
-        let Some(life) = self.live.get_mut(&(parent.clone(), place)) else {
+        let Some(slot) = self.live.find(parent, place) else {
             self.counts.unknown_parents += 1;
             return None;
         };
+        let life = self.live.get_mut(slot);
         let is_found = std::mem::replace(&mut life.has_child, true) && self.prefixes.is_none();
         let end_position = life.end_position();
         if is_found {
-            self.use_chain(parent.clone(), place, time_ns);
+            self.use_chain(slot, place, time_ns);
         }
         end_position
     }
 
     /// Counts the use of a block and of all blocks before it.
-    fn use_chain(&mut self, last: BlockHash, place: PlaceIndex, time_ns: u64) {
+    fn use_chain(&mut self, last: Slot, place: PlaceIndex, time_ns: u64) {
         let mut next = Some(last);
-        while let Some(life) = next.and_then(|hash| self.live.get_mut(&(hash, place))) {
+        // A publisher may name blocks in a circle.
+        for _ in 0..self.live.len() {
+            let Some(slot) = next else { break };
+            let life = self.live.get_mut(slot);
             life.use_at(time_ns);
             self.counts.reuses += 1;
-            next = life.parent.clone();
+            let parent = life.parent();
+            next = self.live.block_hash(parent).and_then(|parent| self.live.find(&parent, place));
         }
     }
 
@@ -236,8 +251,8 @@ impl BlockTracker {
 
     fn use_blocks(&mut self, blocks: &[BlockHash], place: PlaceIndex, time_ns: u64) {
         for hash in blocks {
-            if let Some(life) = self.live.get_mut(&(hash.clone(), place)) {
-                life.use_at(time_ns);
+            if let Some(slot) = self.live.find(hash, place) {
+                self.live.get_mut(slot).use_at(time_ns);
                 self.counts.reuses += 1;
             }
         }
@@ -277,51 +292,58 @@ impl BlockTracker {
         tokens: Option<&[i64]>,
         time_ns: u64,
     ) -> Option<i32> {
-        if self.live.len() >= LIVE_BLOCKS_MAX {
+        if self.state_bytes() >= STATE_MAX_BYTES {
             self.counts.not_followed += 1;
             return None;
         }
-        let content = self
-            .prefixes
-            .as_mut()
-            .zip(tokens)
-            .map(|(prefixes, tokens)| prefixes.index.add(place, parent, tokens, hash));
-        let life = Life {
+        let kept = KeptTokens::of(tokens, &self.options.tokens);
+        let mut life = Life {
             number: self.stores,
             write_ns: time_ns,
-            last_use_ns: None,
-            uses: 0,
-            first_position,
             positions: event.block_size,
-            parent: parent.cloned(),
-            tokens: KeptTokens::of(tokens, &self.options.tokens),
-            lora: event.lora_name.as_deref().map(|name| self.places.name(name)),
-            has_child: false,
-            content,
+            place,
+            lora: event.lora_name.as_deref().map_or(0, |name| self.places.name_number(name)),
+            tokens_hash: kept.hash.unwrap_or(0),
+            has_tokens_hash: kept.hash.is_some(),
+            ..Life::default()
         };
+        life.set_first_position(first_position);
+        let end_position = life.end_position();
+        let slot = self.live.insert(hash, parent, life);
+        if let Some(ids) = kept.ids {
+            self.token_ids_bytes += ids.len();
+            self.token_ids.insert(slot, ids.into_boxed_str());
+        }
+        if let Some((prefixes, tokens)) = self.prefixes.as_mut().zip(tokens) {
+            let content = prefixes.index.add(place, parent, tokens, hash);
+            prefixes.contents.insert(slot, content);
+        }
         self.stores += 1;
         self.counts.stored += 1;
         self.counts.media.entry(self.places.get(place).medium_name().to_owned()).or_default().stored += 1;
-        let end_position = life.end_position();
-        self.live.insert((hash.clone(), place), life);
         end_position
+    }
+
+    /// Memory that blocks take, those included whose rows were not taken yet.
+    fn state_bytes(&self) -> usize {
+        let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.contents.len() * PREFIX_BYTES);
+        let lives = (self.live.len() + self.ended.len()) * LIFE_BYTES;
+        let token_ids = self.token_ids_bytes + self.token_ids.len() * LIFE_BYTES;
+        lives + self.live.names_bytes() + token_ids + prefixes
     }
 
     fn remove(&mut self, event: &BlockRemoved, rank: Option<u32>, time_ns: u64) {
         let place = self.places.index_of(rank, event.medium.as_deref(), event.group);
         for hash in &event.block_hashes {
-            let key = (hash.clone(), place);
-            match self.live.remove(&key) {
-                Some(life) => {
+            match place.and_then(|place| self.live.remove(hash, place)) {
+                Some(slot) => {
                     self.counts.removed += 1;
-                    self.end_life(key, life, EndCause::Removed, Some(time_ns));
+                    self.end_life(slot, EndCause::Removed, Some(time_ns));
                 }
                 None => {
                     self.counts.unmatched += 1;
-                    let place = self.places.get(place);
-                    self.counts
-                        .first_unmatched
-                        .get_or_insert_with(|| format!("block {hash} on {}", place.medium_name()));
+                    let medium = event.medium.as_deref().unwrap_or(UNNAMED_MEDIUM);
+                    self.counts.first_unmatched.get_or_insert_with(|| format!("block {hash} on {medium}"));
                 }
             }
         }
@@ -336,56 +358,59 @@ impl BlockTracker {
 
     fn end_all(&mut self, is_meant: impl Fn(&Place) -> bool, cause: EndCause, evict_ns: Option<u64>) {
         let places = &self.places;
-        let mut ended: Vec<_> = self.live.extract_if(|(_, place), _| is_meant(places.get(*place))).collect();
-        ended.sort_unstable_by_key(|(_, life)| life.number);
-        for (key, life) in ended {
-            self.end_life(key, life, cause, evict_ns);
+        for slot in self.live.remove_all(|place| is_meant(places.get(place))) {
+            self.end_life(slot, cause, evict_ns);
         }
     }
 
-    fn end_life(&mut self, key: (BlockHash, PlaceIndex), life: Life, end_cause: EndCause, evict_ns: Option<u64>) {
-        if let Some((prefixes, content)) = self.prefixes.as_mut().zip(life.content) {
-            prefixes.index.remove(key.1, content, &key.0);
+    /// Ends a life that was taken out of the cache.
+    fn end_life(&mut self, slot: Slot, cause: EndCause, evict_ns: Option<u64>) {
+        let life = self.live.get(slot);
+        if let Some(prefixes) = &mut self.prefixes
+            && let Some(content) = prefixes.contents.remove(&slot)
+            && let Some(hash) = self.live.block_hash(life.hash())
+        {
+            prefixes.index.remove(life.place, content, &hash);
         }
-        let (hash, place) = (key.0, self.places.get(key.1));
+        self.counts.reused_blocks += u64::from(life.uses > 0);
+        if let Some(evict_ns) = evict_ns {
+            self.lifetimes.add(evict_ns.saturating_sub(life.write_ns));
+            let medium = self.places.get(life.place).medium_name().to_owned();
+            self.counts.media.entry(medium).or_default().ended += 1;
+        }
+        self.ended.push_back(Ended { slot, cause, evict_ns });
+    }
+
+    /// The row of a life; what is known of it is given up.
+    fn row(&mut self, ended: &Ended) -> KvEventBlockRow {
+        let life = self.live.get(ended.slot);
+        let place = self.places.get(life.place);
         let bytes_per_token = self.options.kv_bytes_per_token.filter(|_| life.positions > 0);
+        let text = |name| self.live.block_hash(name).map(|hash| hash.to_string());
+        let token_ids = self.token_ids.remove(&ended.slot);
+        self.token_ids_bytes -= token_ids.as_ref().map_or(0, |ids| ids.len());
         let row = KvEventBlockRow {
             block_id: self.next_block_id,
             write_ns: life.write_ns,
-            last_read_ns: life.last_use_ns,
-            evict_ns,
-            total_reads: life.uses,
-            first_position: life.first_position,
+            last_read_ns: life.last_use_ns(),
+            evict_ns: ended.evict_ns,
+            total_reads: life.uses.into(),
+            first_position: life.first_position(),
             positions: life.positions,
             bytes: bytes_per_token.map(|bytes| bytes.saturating_mul(life.positions.into())),
-            end_cause,
-            block_hash: hash.to_string(),
-            parent_hash: life.parent.map(|parent| parent.to_string()),
+            end_cause: ended.cause,
+            block_hash: text(life.hash()).unwrap_or_default(),
+            parent_hash: text(life.parent()),
             medium: place.medium.clone(),
             kv_group: place.group,
             server_rank: place.rank,
-            lora: life.lora,
-            token_hash: life.tokens.hash,
-            token_ids: life.tokens.ids,
+            lora: self.places.name_of(life.lora),
+            token_hash: life.has_tokens_hash.then_some(life.tokens_hash),
+            token_ids: token_ids.map(String::from),
         };
         self.next_block_id += 1;
-        self.counts.reused_blocks += u64::from(row.total_reads > 0);
-        if evict_ns.is_some() {
-            self.lifetimes.add(row.lifetime_ns());
-            self.counts.media.entry(place.medium_name().to_owned()).or_default().ended += 1;
-        }
-        self.rows.push(row);
-    }
-}
-
-impl Life {
-    fn use_at(&mut self, time_ns: u64) {
-        self.uses += 1;
-        self.last_use_ns = self.last_use_ns.max(Some(time_ns.max(self.write_ns)));
-    }
-
-    fn end_position(&self) -> Option<i32> {
-        self.first_position?.checked_add(i32::try_from(self.positions).ok()?)
+        self.live.free(ended.slot);
+        row
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dwell_events::csv_cell;
+
 use crate::compare::{CompareGroup, Comparison};
 use crate::compare_context::ContextLine;
 use crate::compare_figures::FIGURES;
@@ -112,7 +114,7 @@ fn lines(records: impl Iterator<Item = Vec<String>>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for record in records {
         // Writing to memory fails only for lines of unequal length, and all have the header's.
-        let _ = writer.write_record(record);
+        let _ = writer.write_record(record.iter().map(|field| csv_cell(field).into_owned()));
     }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../../../tests/hostile_server.rs"]
+mod hostile_server;
 mod http;
 
 use std::io::{Read, Write};
@@ -16,6 +18,7 @@ use dwell_events::Hint;
 use dwell_events::engine::{EngineEvent, EngineFailure, EngineKind, StopReason};
 use dwell_events::server::StartKind;
 use dwell_servers::{HttpClient, HttpError, HttpLimits, Interruption};
+use hostile_server::{Behaviour, start_server};
 use http::{
     Request, ScriptedServer, Watcher, begin_stream, flag, job, passes_with, run, token, write_answer, write_chunk,
 };
@@ -248,17 +251,34 @@ fn endless(chunk: Vec<u8>) -> ScriptedServer {
     })
 }
 
+/// Why answers ended.
+fn stops(watcher: &Watcher) -> Vec<StopReason> {
+    let stops = watcher.events.iter().filter_map(|event| match event {
+        EngineEvent::Stopped { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    stops.collect()
+}
+
+#[test]
+fn tokens_of_megabytes_and_a_million_ids_at_once_are_more_than_was_asked_for() {
+    for behaviour in [Behaviour::HugeTokens, Behaviour::ManyIds] {
+        let mut watcher = Watcher::default();
+        run(&job(EngineKind::OpenAi, &start_server(behaviour).unwrap(), "x", 8), &mut watcher).unwrap();
+        assert_eq!(stops(&watcher), [StopReason::LimitIgnored], "{behaviour:?}");
+        let tokens = watcher.tokens(0);
+        let text_bytes: usize = tokens.iter().map(|text| text.len()).sum();
+        assert!(tokens.len() <= 8 + 8 / 4 + 32 && text_bytes < 2 << 20, "{behaviour:?}: {} tokens", tokens.len());
+    }
+}
+
 #[test]
 fn a_server_that_goes_on_after_its_tokens_is_stopped_and_the_run_says_so() {
     let server = endless(token("on").repeat(100));
     let mut watcher = Watcher::default();
     run(&job(EngineKind::OpenAi, &server.url, "x", 8), &mut watcher).unwrap();
     assert_eq!(watcher.tokens(0).len(), 8 + 8 / 4 + 32);
-    let stops = watcher.events.iter().filter_map(|event| match event {
-        EngineEvent::Stopped { reason, .. } => Some(*reason),
-        _ => None,
-    });
-    assert_eq!(stops.collect::<Vec<_>>(), [StopReason::LimitIgnored]);
+    assert_eq!(stops(&watcher), [StopReason::LimitIgnored]);
 }
 
 #[test]

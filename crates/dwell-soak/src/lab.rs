@@ -71,6 +71,11 @@ impl Place {
         Ok(Self { dir, mark })
     }
 
+    /// The number of the trial, which ends its mark.
+    pub(crate) fn number(&self) -> &str {
+        self.mark.rsplit('-').next().unwrap_or_default()
+    }
+
     /// Where commands write.
     pub(crate) fn path(&self) -> &Path {
         &self.dir

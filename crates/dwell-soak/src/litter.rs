@@ -46,7 +46,9 @@ mod tests {
         for folder in ["tmp", "results/m/r/raw"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        for name in ["tmp/a", "results/m/r/trace.parquet.partial", "results/m/r/trace.parquet", "results/m/r/raw/9.ring"] {
+        for name in
+            ["tmp/a", "results/m/r/trace.parquet.partial", "results/m/r/trace.parquet", "results/m/r/raw/9.ring"]
+        {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let mut left: Vec<_> = found(dir.path(), &temporary);

@@ -33,7 +33,9 @@ pub(crate) fn check(lab: &Lab, place: &Place, whole: &dyn Fn(&RunDir) -> RunShap
         match &found.run {
             Ok(run) => check_run(run, whole, findings),
             // A run that was killed before it wrote what it is has recorded nothing.
-            Err(error) if has_recorded(&found.path) => findings.add(Fault::Damaged, format!("{:?}: {error}", found.path)),
+            Err(error) if has_recorded(&found.path) => {
+                findings.add(Fault::Damaged, format!("{:?}: {error}", found.path))
+            }
             Err(_) => {}
         }
     }
@@ -47,7 +49,8 @@ fn has_recorded(run: &Path) -> bool {
 fn check_run(run: &RunDir, whole: &dyn Fn(&RunDir) -> RunShape, findings: &mut Findings) {
     let Ok(Some(marker)) = run.marker() else { return };
     if !marker.state.is_final() {
-        findings.need(!has_recorded(run.path()), Fault::Lost, || format!("{:?} is {}", run.path(), marker.state.name()));
+        findings
+            .need(!has_recorded(run.path()), Fault::Lost, || format!("{:?} is {}", run.path(), marker.state.name()));
         return;
     }
     let shape = match RunShape::read(run.path()) {
@@ -85,15 +88,11 @@ pub(crate) fn check_flushed(lab: &Lab, place: &Place, run: &str, flushed: &Path,
     if timed(command).is_err() {
         return;
     }
-    let (Some(before), Some(after)) = (only_run(flushed), only_run(&place.path().join(RESULTS))) else {
-        let is_gone = only_run(flushed).is_some();
-        return findings.need(!is_gone, Fault::Lost, || format!("{run} had been flushed and is gone"));
-    };
-    if let (Ok(before), Ok(after)) = (RunShape::read(&before), RunShape::read(&after)) {
-        findings.need(after.holds(&before), Fault::Lost, || {
-            format!("{run} has {}, and {} had been flushed", after.size(), before.size())
-        });
-    }
+    let shape = |results: &Path| only_run(results).and_then(|run| RunShape::read(&run).ok()).unwrap_or_default();
+    let (before, after) = (shape(flushed), shape(&place.path().join(RESULTS)));
+    findings.need(after.holds(&before), Fault::Lost, || {
+        format!("{run} has {}, and {} had been flushed", after.size(), before.size())
+    });
 }
 
 /// The first run of a tree.

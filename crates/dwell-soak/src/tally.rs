@@ -68,7 +68,8 @@ impl Tally {
         let _ = writeln!(text, "\nkilled: {}", listed(&self.killed()));
         let _ = writeln!(text, "trials with: {}", listed(&self.disturbances()));
         for (number, scenario, finding) in &self.found {
-            let _ = writeln!(text, "\nFAULT in trial {number} ({scenario}): {}: {}", finding.fault.name(), finding.what);
+            let _ =
+                writeln!(text, "\nFAULT in trial {number} ({scenario}): {}: {}", finding.fault.name(), finding.what);
         }
         text
     }

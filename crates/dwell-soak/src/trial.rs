@@ -92,7 +92,12 @@ pub(crate) struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Decides by the seed what will happen, and prepares the folder.
-    pub(crate) fn begin(lab: &'a Lab, scenario: &'a dyn Scenario, mut random: Random, mark: String) -> anyhow::Result<Self> {
+    pub(crate) fn begin(
+        lab: &'a Lab,
+        scenario: &'a dyn Scenario,
+        mut random: Random,
+        mark: String,
+    ) -> anyhow::Result<Self> {
         let place = Place::make(lab.path().join(&mark), mark)?;
         let mut disturbance = *random.one_of(&Disturbance::ALL);
         let disk = match scenario.disk_bytes() {
@@ -346,6 +351,7 @@ fn copy_tree(source: &Path, target: &Path) -> anyhow::Result<()> {
 /// The end of what commands said, for findings.
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(4).collect();
-    let line = |line: &str| line.chars().rev().take(LINE_CHARS).collect::<Vec<_>>().into_iter().rev().collect::<String>();
+    let line =
+        |line: &str| line.chars().rev().take(LINE_CHARS).collect::<Vec<_>>().into_iter().rev().collect::<String>();
     lines.into_iter().rev().map(line).collect::<Vec<_>>().join(" / ")
 }

@@ -7,8 +7,8 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use dwell_events::ClockAnchor;
 use dwell_events::schema::memory::MemoryRow;
+use dwell_events::{ClockAnchor, csv_cell};
 use dwell_files::AtomicFile;
 
 use crate::StoreError;
@@ -53,7 +53,7 @@ impl<W: Write> MemoryCsv<W> {
     fn row(&mut self, row: &MemoryRow) -> csv::Result<()> {
         let micros = self.anchor.unix_ns_at(row.timestamp_ns) / 1_000;
         self.number(format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))?;
-        self.writer.write_field(&row.label)?;
+        self.writer.write_field(csv_cell(&row.label).as_bytes())?;
         self.number(format_args!("{}", row.pid))?;
         let sizes = [
             Some(row.rss_bytes),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use dwell_events::schema::Table;
 use dwell_events::schema::memory::{self, MemoryRow};
-use dwell_files::{FileError, check_replaceable, create_new, sibling, staging_path};
+use dwell_files::{FileError, StagedFile, check_replaceable, sibling};
 
 use crate::{
     ClockAnchor, MemoryCsv, RawCompression, RawReader, RawWriter, StoreError, StreamEnd, TableWriter, memory_rows,
@@ -100,7 +100,6 @@ impl MemoryLog {
             LogFile::Parquet(stream) => {
                 stream.write(&memory::batch(rows))?;
                 stream.flush()?;
-                stream.moved_to(&self.place.target);
             }
         }
         self.place.take()
@@ -108,7 +107,7 @@ impl MemoryLog {
 
     /// Whether rows were written, which are there whatever happens next.
     pub fn has_rows(&self) -> bool {
-        self.place.is_taken
+        self.place.beginning.is_none()
     }
 
     /// Where the file is that this one replaces, as long as this one is not finished.
@@ -139,10 +138,9 @@ impl MemoryLog {
 /// The name of a file that is being written, and what has it until then.
 struct Place {
     target: PathBuf,
-    /// Where the new file is before it has rows.
-    beginning: PathBuf,
+    /// The new file, until it has rows.
+    beginning: Option<StagedFile>,
     may_replace: bool,
-    is_taken: bool,
     /// Where the old file is after that.
     earlier: Option<PathBuf>,
 }
@@ -152,12 +150,18 @@ impl Place {
         if !may_replace {
             check_absent(&target)?;
         }
-        Ok(Self { beginning: staging_path(&target), target, may_replace, is_taken: false, earlier: None })
+        let beginning = StagedFile::create(&target).map_err(|error| write_error(&target, error))?;
+        Ok(Self { beginning: Some(beginning), target, may_replace, earlier: None })
+    }
+
+    /// The new file, to write to.
+    fn file(&self) -> io::Result<File> {
+        self.beginning.as_ref().ok_or(io::ErrorKind::NotFound)?.file().try_clone()
     }
 
     /// Puts the new file in the place of the old one, which is kept aside.
     fn take(&mut self) -> Result<(), StoreError> {
-        if self.is_taken {
+        if self.beginning.is_none() {
             return Ok(());
         }
         if !self.may_replace {
@@ -170,27 +174,19 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(write_error(&self.target, error)),
         }
-        fs::rename(&self.beginning, &self.target).map_err(|error| write_error(&self.target, error))?;
-        self.is_taken = true;
-        Ok(())
+        self.beginning.take().map_or(Ok(()), StagedFile::publish).map_err(|error| {
+            // Only one of two renames succeeded.
+            if let Some(earlier) = self.earlier.take() {
+                let _ = fs::rename(earlier, &self.target);
+            }
+            write_error(&self.target, error)
+        })
     }
 
     fn forget_earlier(&mut self) {
         if let Some(earlier) = self.earlier.take() {
             // It is replaced; that a copy stays is no harm.
             let _ = fs::remove_file(earlier);
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if !self.is_taken {
-            let _ = fs::remove_file(&self.beginning);
-            // If only one of two renames succeeded.
-            if let Some(earlier) = &self.earlier {
-                let _ = fs::rename(earlier, &self.target);
-            }
         }
     }
 }
@@ -205,7 +201,7 @@ fn check_absent(path: &Path) -> Result<(), StoreError> {
 
 fn create_csv(place: &Place, anchor: ClockAnchor) -> Result<MemoryCsv<WholeLines>, StoreError> {
     let failed = |error| write_error(&place.target, error);
-    let lines = WholeLines::create(&place.beginning).map_err(failed)?;
+    let lines = WholeLines { file: place.file().map_err(failed)?, pending: Vec::new(), whole_bytes: 0 };
     let mut csv = MemoryCsv::new(lines, anchor).map_err(failed)?;
     csv.flush().map_err(failed)?;
     Ok(csv)
@@ -215,7 +211,7 @@ fn create_stream(place: &Place, anchor: ClockAnchor) -> Result<RawWriter, StoreE
     let anchor_text = serde_json::to_string(&anchor).map_err(|error| write_error(&place.target, error.into()))?;
     let metadata = HashMap::from([(ANCHOR_KEY.to_owned(), anchor_text)]);
     let schema = Schema::new_with_metadata(memory::schema().fields().clone(), metadata);
-    RawWriter::create(&place.beginning, Arc::new(schema), RawCompression::None)
+    RawWriter::create_in(&place.target, Arc::new(schema), RawCompression::None, || place.file())
 }
 
 fn raw_path(path: &Path) -> PathBuf {
@@ -273,12 +269,6 @@ struct WholeLines {
     file: File,
     pending: Vec<u8>,
     whole_bytes: u64,
-}
-
-impl WholeLines {
-    fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: create_new(path)?, pending: Vec::new(), whole_bytes: 0 })
-    }
 }
 
 impl Write for WholeLines {

@@ -4,7 +4,7 @@
 //! reader can skip a damaged batch and a stream can be continued by another process.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -25,6 +25,7 @@ use crate::{RawReader, StoreError};
 /// whose memory is being watched.
 const PENDING_LIMIT_BYTES: usize = 1 << 20;
 
+const CREATING: &str = "creating a raw stream";
 const WRITING: &str = "writing a raw batch";
 
 /// Whether the buffers of a raw stream are compressed.
@@ -52,19 +53,25 @@ pub struct RawWriter {
 impl RawWriter {
     /// Begins a stream. The header is in the file when this returns. A file that exists is refused.
     pub fn create(path: &Path, schema: SchemaRef, compression: RawCompression) -> Result<Self, StoreError> {
+        Self::create_in(path, schema, compression, || OpenOptions::new().write(true).create_new(true).open(path))
+    }
+
+    /// The same in an empty file that is opened once it is known that the stream can be read back.
+    pub(crate) fn create_in(
+        path: &Path,
+        schema: SchemaRef,
+        compression: RawCompression,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> Result<Self, StoreError> {
         let mut pending = Vec::new();
         let encoder = BatchEncoder::new(&schema, compression, &mut pending).map_err(|error| unfit(path, &error))?;
         // What could not be read back is refused before anything is written.
         IpcMessage::without_body(&pending).schema().map_err(|reason| StoreError::UnfitBatch {
-            action: "creating a raw stream",
+            action: CREATING,
             reason,
             path: path.to_path_buf(),
         })?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|error| StoreError::from_io("creating a raw stream", path, error))?;
+        let file = open().map_err(|error| StoreError::from_io(CREATING, path, error))?;
         let mut writer = Self { file, path: path.to_path_buf(), schema, encoder, pending, whole_bytes: 0 };
         writer.flush()?;
         Ok(writer)
@@ -135,11 +142,6 @@ impl RawWriter {
         self.flush()?;
         self.pending.extend_from_slice(&END_OF_STREAM);
         self.sync()
-    }
-
-    /// The file got another name.
-    pub(crate) fn moved_to(&mut self, path: &Path) {
-        self.path = path.to_path_buf();
     }
 
     /// Bytes that the stream has with what is not flushed yet.

@@ -251,7 +251,7 @@ fn has_vanished(error: &std::io::Error, dir: &Path) -> bool {
 pub fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
     let is_plain = !name.is_empty()
         && name.len() <= 200
-        && !name.starts_with(['.', '-'])
+        && !name.starts_with(['.', '-', '=', '+', '@'])
         && name.chars().all(|c| !c.is_control() && !"/\\:*?\"<>|".contains(c));
     if is_plain { Ok(()) } else { Err(StoreError::UnusableName { what, name: name.to_owned() }) }
 }

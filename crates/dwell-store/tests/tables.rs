@@ -119,11 +119,26 @@ fn a_table_has_its_name_only_once_it_is_finished() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = TableWriter::create(dir.path(), Table::Trace).unwrap();
     writer.write(&accesses(&mut TraceBuilder::new("run"), 10)).unwrap();
-    assert!(dir.path().join("trace.parquet.partial").is_file());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a kill here leaves nothing");
     assert!(matches!(open_table(dir.path(), Table::Trace), Err(StoreError::File(FileError::NotFound { .. }))));
     writer.finish().unwrap();
-    assert!(!dir.path().join("trace.parquet.partial").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     open_table(dir.path(), Table::Trace).unwrap();
+}
+
+#[test]
+fn a_link_in_the_place_of_an_unfinished_table_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, "mine").unwrap();
+    for name in ["trace.parquet.partial", "trace.parquet"] {
+        std::os::unix::fs::symlink(&victim, dir.path().join(name)).unwrap();
+    }
+    let mut writer = TableWriter::create(dir.path(), Table::Trace).unwrap();
+    writer.write(&accesses(&mut TraceBuilder::new("run"), 10)).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+    assert!(open_table(dir.path(), Table::Trace).unwrap().all(|batch| batch.is_ok()));
 }
 
 #[test]

@@ -96,15 +96,13 @@ fn ctrl_c_while_tables_are_built_ends_at_once_and_the_run_is_recovered_without_l
     let work = Workplace::new();
     let live = LiveRun::start_in(&work.path().join("results"), &work, 100, &[]);
     live.wait_for_computations(1);
-    // Opening a pipe for writing waits for a reader: the observer stands still in the middle of its tables.
-    let pipe = live.run.dir.join("loss.parquet.partial");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    wait_for("a first table", || live.run.dir.join("region_map.parquet").exists().then_some(()));
+    let manifest = HeldManifest::of(&live.run);
+    wait_for("the tables", || live.run.dir.join("manifest.json").exists().then_some(()));
     assert_eq!(state_of(&live.run), "building");
     live.signal_group(Signal::INT);
     let (run, output) = live.wait();
     assert_refused(&output, "ended by the user", &["dwell recover"]);
-    fs::remove_file(pipe).unwrap();
+    drop(manifest);
     let output = crate::outcome::recover(&run);
     assert_eq!(output.status.code(), Some(0), "all was recorded: {}", text_of(&output));
     assert_eq!(run.metadata()["state"], "complete");

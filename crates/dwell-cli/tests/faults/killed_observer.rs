@@ -2,13 +2,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use dwell_store::RawReader;
 use rustix::process::Signal;
 
 use crate::common::{Run, Workplace, dwell, send, text_of, wait_for, wait_for_end_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
+use crate::live_run::{HeldManifest, LiveRun, assert_has_all_computed, computed_positions};
 use crate::outcome::{assert_partial, assert_refused, assert_sealed, has_loss, recover, recover_partial, state_of};
 
 /// A run whose observer was killed after some computations; with how many of them were in the raw stream by then.
@@ -122,18 +122,15 @@ fn a_ring_that_cannot_be_read_is_counted_and_set_aside() {
 fn a_recovery_that_is_killed_while_it_builds_is_started_again() {
     let work = Workplace::new();
     let (run, _) = killed_run(&work);
-    // Opening a pipe for writing waits for a reader: the recovery stands still in the middle of its tables.
-    let pipe = run.dir.join("loss.parquet.partial");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let manifest = HeldManifest::of(&run);
     let mut first = dwell().arg("recover").arg(&run.dir).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("a first table", || run.dir.join("region_map.parquet").exists().then_some(()));
+    wait_for("the tables", || run.dir.join("manifest.json").exists().then_some(()));
     let meanwhile = recover(&run);
     assert_refused(&meanwhile, &format!("process {} is still at work on this run", first.id()), &["wait for it"]);
     send(first.id(), Signal::KILL);
     first.wait().unwrap();
     assert_eq!(state_of(&run), "building");
-    assert!(!run.dir.join("manifest.json").exists());
-    fs::remove_file(pipe).unwrap();
+    drop(manifest);
     recover_partial(&run);
     assert_partial(&run, &["observer_died"]);
     assert_has_all_computed(&run);

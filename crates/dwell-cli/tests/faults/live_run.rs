@@ -17,6 +17,19 @@ use rustix::process::{Signal, kill_process_group};
 use crate::common::{Run, Workplace, dwell, pid_of, send, wait_for, worker_of};
 use crate::models::slow_model;
 
+/// The list of all runs of a results directory while this test has its lock: whoever builds a run there stands still once its
+/// tables are written, and the run is not finished.
+pub struct HeldManifest(File);
+
+impl HeldManifest {
+    pub fn of(run: &Run) -> Self {
+        let results = run.dir.parent().and_then(Path::parent).unwrap();
+        let file = File::options().create(true).append(true).open(results.join(".manifest.csv.lock")).unwrap();
+        file.lock().unwrap();
+        Self(file)
+    }
+}
+
 /// `dwell run` on the slow model, in a process group of its own as a shell would start it. Killed when dropped.
 pub struct LiveRun {
     child: Child,

@@ -10,7 +10,7 @@ use zeromq::{Socket, SocketOptions, SocketRecv, SubSocket, ZmqError, ZmqMessage}
 use super::replay::{Replay, Reply};
 use super::{SubscribeOptions, SubscriptionSummary};
 use crate::RawBatch;
-use crate::limits::PAYLOAD_MAX_BYTES;
+use crate::limits::{PAYLOAD_MAX_BYTES, TOPIC_MAX_BYTES};
 use crate::sequence::{Arrival, Sequences};
 
 /// After a replay in vain none is tried for a while, so that a replay endpoint that is gone does not hold up the rest.
@@ -179,6 +179,6 @@ pub(super) fn batch_of(frames: &[impl AsRef<[u8]>]) -> Option<RawBatch> {
         _ => return None,
     };
     let sequence = u64::from_be_bytes(number.try_into().ok()?);
-    let (topic, payload) = (topic.to_vec(), payload.to_vec());
-    (payload.len() <= PAYLOAD_MAX_BYTES).then(|| RawBatch { sequence, topic, payload, ..RawBatch::default() })
+    let is_fit = payload.len() <= PAYLOAD_MAX_BYTES && topic.len() <= TOPIC_MAX_BYTES;
+    is_fit.then(|| RawBatch { sequence, topic: topic.to_vec(), payload: payload.to_vec(), ..RawBatch::default() })
 }

@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 
 use dwell_events::schema::Table;
 use dwell_files::{
-    OWN_TEXT_MAX_BYTES, PARTIAL_SUFFIX, read_json, rename_durably, write_bytes_atomically, write_json_atomically,
+    OWN_TEXT_MAX_BYTES, PARTIAL_SUFFIX, TEXT_MAX_BYTES, read_json, read_own, rename_durably, write_bytes_atomically,
+    write_json_atomically,
 };
 use dwell_store::{hash_file, new_run_id};
 use serde::Serialize;
 
 use super::identity::Identity;
-use super::paths::shorten_paths;
+use super::paths::{shorten_paths, shortened};
 use crate::ReportError;
 
 const ACTION: &str = "writing a dataset";
+/// Endings of the files with what programs said.
+pub(super) const LOG_ENDING: &str = ".log";
 
 /// Where a dataset grows until it is whole: a new name for every export, because what a killed one left must not get into
 /// another.
@@ -32,7 +35,7 @@ pub(super) struct Folder {
     /// SHA-256 of every file, by path.
     checksums: BTreeMap<String, String>,
     size_bytes: u64,
-    /// Paths that were shortened in JSON files.
+    /// Paths that were shortened in JSON files and logs.
     pub(super) shortened_paths: usize,
 }
 
@@ -62,8 +65,11 @@ impl Folder {
         self.path(name).exists()
     }
 
-    /// Copies a file; in a JSON file paths are shortened.
+    /// Copies a file; in JSON files and logs paths are shortened.
     pub(super) fn copy(&mut self, from: &Path, name: &str) -> Result<(), ReportError> {
+        if name.ends_with(LOG_ENDING) {
+            return self.copy_log(from, name);
+        }
         if !name.ends_with(".json") {
             let to = self.make_room_for(name)?;
             let copied = fs::copy(from, &to).and_then(|_| File::open(&to)).and_then(|file| file.sync_all());
@@ -77,6 +83,19 @@ impl Folder {
         let mut value = read_json("reading a file of a run", from, OWN_TEXT_MAX_BYTES)?;
         self.shortened_paths += shorten_paths(&mut value);
         self.write_json(name, &value)
+    }
+
+    /// Copies what a program said. Bytes of it that are no text are replaced.
+    fn copy_log(&mut self, from: &Path, name: &str) -> Result<(), ReportError> {
+        let log = read_own(from, TEXT_MAX_BYTES)
+            .map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
+        let mut text = String::with_capacity(log.len());
+        for line in String::from_utf8_lossy(&log).split_inclusive('\n') {
+            let (line, count) = shortened(line);
+            self.shortened_paths += count;
+            text.push_str(&line);
+        }
+        self.write(name, text.as_bytes())
     }
 
     /// Copies a table with the columns that name its run. Returns whether the file is a table: others are not copied.

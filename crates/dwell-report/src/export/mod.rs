@@ -27,7 +27,7 @@ use crate::run_results::RunResults;
 use crate::{Exclusion, ReportError};
 
 pub use exporter::{EXPORTERS, Exporter};
-use folder::Folder;
+use folder::{Folder, LOG_ENDING};
 pub use folder::dataset_staging;
 pub(crate) use identity::IDENTITY_COLUMNS;
 use identity::Identity;
@@ -243,13 +243,14 @@ fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> R
     })
 }
 
-/// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files may
-/// differ, because paths in them are shortened, and so may tables, which have further columns.
+/// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files and
+/// logs may differ, because paths in them are shortened, and so may tables, which have further columns.
 fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, ReportError> {
     let sealed = write_manifest(&RunDir::open(copy)?)?;
     let differs =
         |path: &str, sha256: &str| original.files.iter().any(|file| file.path == path && file.sha256 != sha256);
     let is_table = |path: &str| !path.contains('/') && (path.ends_with(".parquet") || path.ends_with(".csv"));
-    let changed = sealed.files.into_iter().filter(|file| !file.path.ends_with(".json") && !is_table(&file.path));
+    let is_shortened = |path: &str| path.ends_with(".json") || path.ends_with(LOG_ENDING);
+    let changed = sealed.files.into_iter().filter(|file| !is_shortened(&file.path) && !is_table(&file.path));
     Ok(changed.into_iter().find(|file| differs(&file.path, &file.sha256)).map(|file| file.path))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 const COMMON: [&str; 9] = ["/sys/", "/proc/", "/dev/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/", "/opt/"];
 
 /// What may stand before a path in a text.
-const BEFORE_PATH: [char; 8] = [' ', '=', ':', ',', '"', '\'', '(', '\n'];
+const BEFORE_PATH: [char; 10] = [' ', '=', ':', ',', '"', '\'', '(', '[', '\t', '\n'];
 
 /// Shortens every absolute path in the texts of a JSON value to its file name; counts them. What the model was told to
 /// do is left alone: it is data.
@@ -30,7 +30,7 @@ pub(super) fn shorten_paths(value: &mut Value) -> usize {
 pub(super) fn shortened(text: &str) -> (String, usize) {
     let (option, value) = option_and_value(text);
     // All of it may be one path, with blanks in the names of its folders.
-    if let Some(name) = file_name_of(value) {
+    if let Some(name) = file_name_of(value).filter(|_| !value.contains('\n')) {
         return (format!("{option}{name}"), 1);
     }
     let mut result = String::with_capacity(text.len());
@@ -71,6 +71,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_line_of_a_log_keeps_all_but_the_folders() {
+        let line = "loaded meta data from /home/ann/my/m.gguf (version GGUF V3)\n";
+        assert_eq!(shortened(line), ("loaded meta data from m.gguf (version GGUF V3)\n".to_owned(), 1));
+        assert_eq!(shortened("/home/ann/run.sh: line 3: killed\n"), ("run.sh: line 3: killed\n".to_owned(), 1));
+    }
 
     #[test]
     fn a_path_is_shortened_wherever_it_stands_and_other_text_stays() {

@@ -1,5 +1,7 @@
 //! The numbers that a figure shows, as CSV.
 
+use dwell_events::csv_cell;
+
 /// A table; a field is empty where there is no number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
@@ -22,7 +24,7 @@ impl Table {
         // Writing to memory does not fail.
         let _ = writer.write_record(&self.columns);
         for row in &self.rows {
-            let _ = writer.write_record(row);
+            let _ = writer.write_record(row.iter().map(|field| csv_cell(field).into_owned()));
         }
         writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }

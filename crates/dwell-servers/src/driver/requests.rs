@@ -49,10 +49,12 @@ pub(super) fn ask(
     }
     let mut text = String::new();
     let mut step = 0;
+    let mut has_prompt_ids = false;
     let Limited { timings, is_limit_ignored } = generate_limited(runtime, &numbered.asked, |piece| {
         text.push_str(&piece.text);
         let arrived_ns = piece.arrived_ns;
-        if !piece.prompt_ids.is_empty() {
+        // A server that says them again says nothing new.
+        if !piece.prompt_ids.is_empty() && !std::mem::replace(&mut has_prompt_ids, true) {
             let ids = piece.prompt_ids.clone();
             teller.tell_at(EngineEvent::PromptTokens { request, ids }, arrived_ns);
         }

@@ -45,7 +45,8 @@ fn write_files(lab: &Lab, place: &Place) {
     let text = format!(
         "experiment: {{name: small}}\nmodels:\n  - {{id: tiny, path: '{}'}}\n\
          sweep: {{context_lengths: [256], output_tokens: [60], threads: [1], repetitions: 3, warmup_runs: 0}}\n\
-         prompts: {{source: prompts.yaml, categories: [short]}}\ntelemetry: {{baseline_secs: 0.1}}\n",
+         prompts: {{source: prompts.yaml, categories: [short]}}\ntelemetry: {{baseline_secs: 0.1}}\n\
+         collectors: {{use: [tensor_ops, process], fallback: []}}\n",
         lab.model().display()
     );
     let _ = fs::write(place.path().join(FILE), text);
@@ -88,9 +89,8 @@ impl Scenario for Experiment {
     fn check(&self, lab: &Lab, place: &Place, _flushed: Option<&Path>, findings: &mut Findings) {
         results::check(lab, place, &|_| self.whole.clone(), findings);
         let runs = runs_under(&place.path().join(RESULTS)).unwrap_or_default();
-        let is_complete = |run: &RunDir| {
-            run.marker().ok().flatten().is_some_and(|marker| marker.state == RunState::Complete)
-        };
+        let is_complete =
+            |run: &RunDir| run.marker().ok().flatten().is_some_and(|marker| marker.state == RunState::Complete);
         let complete = runs.iter().filter(|found| found.run.as_ref().is_ok_and(is_complete)).count();
         findings.need(complete == self.planned, Fault::Lost, || {
             format!("{complete} complete runs of {} planned", self.planned)

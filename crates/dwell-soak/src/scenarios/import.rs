@@ -99,9 +99,11 @@ impl Scenario for Import {
             let Ok(Some(marker)) = run.marker() else { continue };
             findings.outcome = marker.state.name();
             let rows = trace_rows(run.path());
-            findings.need(marker.state != RunState::Complete || rows == Some(self.rows), Fault::FalselyComplete, || {
-                format!("{:?} has {rows:?} of {} rows", run.path(), self.rows)
-            });
+            findings.need(
+                marker.state != RunState::Complete || rows == Some(self.rows),
+                Fault::FalselyComplete,
+                || format!("{:?} has {rows:?} of {} rows", run.path(), self.rows),
+            );
         }
     }
 }

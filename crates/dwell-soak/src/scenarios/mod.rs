@@ -24,7 +24,9 @@ pub(crate) fn all(lab: &Lab) -> anyhow::Result<(Vec<Box<dyn Scenario>>, Vec<Stri
     let mut missing = Vec::new();
     match server::LlamaServer::measured(lab)? {
         Some(server) => all.push(Box::new(server)),
-        None => missing.push("runs of llama-server: its program is not in the cache (make setup fetches it)".to_owned()),
+        None => {
+            missing.push("runs of llama-server: its program is not in the cache (make setup fetches it)".to_owned())
+        }
     }
     Ok((all, missing))
 }

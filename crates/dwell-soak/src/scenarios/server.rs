@@ -1,5 +1,6 @@
 //! Runs of servers: one that does as it is asked, ones that do not, and llama-server.
 
+use std::fs;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +74,7 @@ impl Scenario for StandIn {
     }
 }
 
-/// Servers that do not do as they are asked; which of them, the mark of the trial says.
+/// Servers that do not do as they are asked; which of them, the number of the trial says.
 pub(crate) struct Hostile {
     urls: Vec<String>,
 }
@@ -84,9 +85,13 @@ impl Hostile {
         Ok(Self { urls })
     }
 
-    fn url(&self, place: &Place) -> &str {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&place.mark);
-        &self.urls[(hash % self.urls.len() as u64) as usize]
+    fn number(place: &Place) -> usize {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(place.number());
+        (hash % Behaviour::HOSTILE.len() as u64) as usize
+    }
+
+    fn behaviour(place: &Place) -> Behaviour {
+        Behaviour::HOSTILE[Self::number(place)]
     }
 }
 
@@ -96,7 +101,7 @@ impl Scenario for Hostile {
     }
 
     fn command(&self, lab: &Lab, place: &Place, behind: &[String], _attempt: u32) -> Command {
-        joined(lab, place, behind, self.url(place), 8)
+        joined(lab, place, behind, &self.urls[Self::number(place)], 8)
     }
 
     fn duration(&self) -> Duration {
@@ -116,9 +121,11 @@ impl Scenario for Hostile {
         for found in runs_under(&place.path().join(RESULTS)).unwrap_or_default() {
             let Some(marker) = found.run.ok().and_then(|run| run.marker().ok().flatten()) else { continue };
             findings.outcome = marker.state.name();
-            findings.need(marker.state != RunState::Complete, Fault::FalselyComplete, || {
-                format!("{:?} of a server that misbehaves", found.path)
-            });
+            // What it sent until dwell ended the answer is whole, if the run says so.
+            let metadata = fs::read_to_string(found.path.join("metadata.json")).unwrap_or_default();
+            let is_said = marker.state != RunState::Complete || metadata.contains("\"limit_ignored\"");
+            findings
+                .need(is_said, Fault::FalselyComplete, || format!("{:?} of {:?}", found.path, Self::behaviour(place)));
         }
     }
 }
@@ -146,7 +153,17 @@ impl LlamaServer {
 
 fn started(lab: &Lab, place: &Place, behind: &[String], program: &Path) -> Command {
     let mut command = lab.dwell_behind(behind, place);
-    command.args(["run", "--engine", "llama_server", "--prompt", "a", "--max-tokens", "100", "--context-length", "256"]);
+    command.args([
+        "run",
+        "--engine",
+        "llama_server",
+        "--prompt",
+        "a",
+        "--max-tokens",
+        "100",
+        "--context-length",
+        "256",
+    ]);
     command.args(["--threads", "1", "--baseline-secs", "0", "--ignore-end", "--run-id", "run", "-o", RESULTS]);
     command.arg("--program").arg(program).arg("--model").arg(lab.model());
     command
