@@ -27,8 +27,8 @@ use crate::run_results::RunResults;
 use crate::{Exclusion, ReportError};
 
 pub use exporter::{EXPORTERS, Exporter};
-use folder::{Folder, LOG_ENDING};
 pub use folder::dataset_staging;
+use folder::{Folder, LOG_ENDING};
 pub(crate) use identity::IDENTITY_COLUMNS;
 use identity::Identity;
 use licence::Licence;
