@@ -56,7 +56,11 @@ fn pack(numbers: &[u32], bits: u32, out: &mut Vec<u8>) {
     }
     let (groups, rest) = numbers.as_chunks::<GROUP>();
     put_varint((numbers.len().div_ceil(GROUP) as u64) << 1 | 1, out);
-    groups.iter().for_each(|group| pack_group(group, bits, out));
+    match bits {
+        8 => out.extend(groups.iter().flatten().map(|number| *number as u8)),
+        16 => out.extend(groups.iter().flatten().flat_map(|number| (*number as u16).to_le_bytes())),
+        _ => groups.iter().for_each(|group| pack_group(group, bits, out)),
+    }
     if !rest.is_empty() {
         let mut group = [0; GROUP];
         group[..rest.len()].copy_from_slice(rest);
@@ -85,7 +89,8 @@ fn pack_group(group: &[u32; GROUP], bits: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+/// Appends a number in groups of 7 bits.
+pub(crate) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;

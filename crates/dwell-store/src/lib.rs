@@ -13,6 +13,7 @@
 mod cells;
 mod changed_files;
 mod compression;
+mod delta;
 mod error;
 mod hybrid;
 mod ipc_message;
@@ -24,7 +25,9 @@ mod memory_log;
 mod memory_rows;
 mod message_checksum;
 mod number_column;
+mod number_dictionary;
 mod pages;
+mod places;
 mod raw_reader;
 mod raw_writer;
 mod records;

@@ -1,8 +1,9 @@
 //! A column of whole numbers in a row group.
 //!
-//! Columns with few distinct numbers get a dictionary, and the places in it have 8 or 16 bits, more than they need: the
-//! compression that follows then has a fraction of the bytes to look at, and still finds what repeats, which packing into
-//! odd widths would hide from it. A column that turns out to have many numbers is written as they are.
+//! - A number that is the same in all rows is only counted.
+//! - Columns with few distinct numbers get a dictionary ([`Dictionary`]). A column that turns out to have many is written as
+//!   they are.
+//! - Counters, and addresses in no order, are differences ([`delta`](crate::delta)).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
@@ -14,22 +15,27 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use crate::hybrid;
-use crate::levels::Levels;
+use crate::levels::{Levels, PageLevels};
+use crate::number_dictionary::Dictionary;
 use crate::pages::{PageCodec, Pages};
+use crate::places::all_same;
+use crate::{delta, hybrid};
 
-/// Distinct numbers of a dictionary at most: their table stays in a core's own cache.
-const DISTINCT_MAX: usize = 1 << 14;
-/// While there are fewer rows for each distinct number than this, a dictionary would not make the column smaller.
-const ROWS_PER_DISTINCT: usize = 4;
-/// Distinct numbers that are not held against a column.
-const DISTINCT_AT_FIRST: usize = 1 << 10;
+/// How numbers of a column follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// Some come again, alone or in the same order.
+    Repeats,
+    /// They grow, or jump about: differences are smaller than the numbers, and nothing repeats.
+    Differs,
+}
 
 /// A column on its way. Its dictionary lasts for one row group.
 pub(crate) struct NumberColumn {
     description: ColumnDescPtr,
     codec: PageCodec,
     data_type: DataType,
+    sequence: Sequence,
     levels: Levels,
     values: Values,
     /// Least and greatest, as [`NumberColumn::rank`] compares them.
@@ -38,72 +44,38 @@ pub(crate) struct NumberColumn {
 
 /// The numbers of the rows that have one.
 enum Values {
+    /// The same in all rows so far.
+    Same {
+        number: u64,
+        rows: usize,
+    },
     Few(Dictionary),
     /// As they are in the file.
     Many(Vec<u8>),
-}
-
-/// Numbers by place, and the place of each row's.
-struct Dictionary {
-    numbers: Vec<u64>,
-    /// Open addressing; 0 for an empty slot, else the place plus 1.
-    slots: Vec<u32>,
-    rows: Vec<u32>,
-}
-
-impl Default for Dictionary {
-    fn default() -> Self {
-        Self { numbers: Vec::new(), slots: vec![0; 2 * DISTINCT_MAX], rows: Vec::new() }
-    }
-}
-
-impl Dictionary {
-    /// Place of a number; none if the column has too many.
-    #[inline]
-    fn place_of(&mut self, number: u64) -> Option<u32> {
-        // The golden ratio spreads numbers that differ in few bits.
-        let mut slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49) as usize % self.slots.len();
-        loop {
-            match self.slots[slot] {
-                0 => return self.add(number, slot),
-                place if self.numbers[place as usize - 1] == number => return Some(place - 1),
-                _ => slot = (slot + 1) % self.slots.len(),
-            }
-        }
-    }
-
-    #[cold]
-    fn add(&mut self, number: u64, slot: usize) -> Option<u32> {
-        let distinct = self.numbers.len() + 1;
-        if distinct > DISTINCT_MAX || distinct > DISTINCT_AT_FIRST.max(self.rows.len() / ROWS_PER_DISTINCT) {
-            return None;
-        }
-        self.numbers.push(number);
-        self.slots[slot] = distinct as u32;
-        Some(distinct as u32 - 1)
-    }
-
-    /// Bits of a place, in whole bytes.
-    fn bits(&self) -> u32 {
-        hybrid::bits_of(self.numbers.len()).next_multiple_of(8)
-    }
-
-    fn clear(&mut self) {
-        self.numbers.clear();
-        self.rows.clear();
-        self.slots.fill(0);
-    }
+    Differences(Vec<u64>),
 }
 
 impl NumberColumn {
     /// A column of the file with numbers of this type; none if it is none of whole numbers, or if its pages are compressed
-    /// in a way that is not done here.
-    pub(crate) fn new(description: ColumnDescPtr, codec: Codec, data_type: &DataType) -> Option<Self> {
+    /// in a way that is not done here. Only numbers of 64 bits can be differences.
+    pub(crate) fn new(
+        description: ColumnDescPtr,
+        codec: Codec,
+        data_type: &DataType,
+        sequence: Sequence,
+    ) -> Option<Self> {
         use DataType::{Int32, Int64, UInt8, UInt16, UInt32, UInt64};
         let codec =
             PageCodec::new(codec).filter(|_| matches!(data_type, Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64))?;
-        let values = Values::Few(Dictionary::default());
-        Some(Self { description, codec, data_type: data_type.clone(), levels: Levels::default(), values, range: None })
+        Some(Self {
+            description,
+            codec,
+            data_type: data_type.clone(),
+            sequence,
+            levels: Levels::default(),
+            values: no_values(sequence),
+            range: None,
+        })
     }
 
     /// Adds the rows of a batch.
@@ -118,7 +90,11 @@ impl NumberColumn {
         }
     }
 
-    fn write_as<T: ArrowPrimitiveType>(&mut self, column: &ArrayRef, bits_of: fn(T::Native) -> u64) -> Result<()> {
+    fn write_as<T: ArrowPrimitiveType>(
+        &mut self,
+        column: &ArrayRef,
+        bits_of: impl Fn(T::Native) -> u64 + Copy,
+    ) -> Result<()> {
         let column = column.as_primitive_opt::<T>().ok_or_else(|| unfit("its numbers are of another type"))?;
         let numbers = column.values();
         self.levels.push(numbers.len(), column.nulls());
@@ -129,23 +105,47 @@ impl NumberColumn {
         Ok(())
     }
 
-    fn push_all<N: Copy>(&mut self, numbers: &[N], bits_of: fn(N) -> u64) {
+    fn push_all<N: Copy + PartialEq>(&mut self, numbers: &[N], bits_of: impl Fn(N) -> u64 + Copy) {
         let Some(&first) = numbers.first() else { return };
-        let ranks = numbers.iter().map(|number| self.rank(bits_of(*number)));
-        let first = self.rank(bits_of(first));
-        let (least, greatest) =
-            ranks.fold((first, first), |(least, greatest), rank| (least.min(rank), greatest.max(rank)));
-        let (known_least, known_greatest) = self.range.unwrap_or((least, greatest));
-        self.range = Some((known_least.min(least), known_greatest.max(greatest)));
-        let width = self.width();
-        let taken = match &mut self.values {
-            Values::Few(dictionary) => push_few(dictionary, numbers, bits_of),
-            Values::Many(_) => 0,
+        let known = match self.values {
+            Values::Same { number, rows } if rows > 0 => number,
+            _ => bits_of(first),
         };
+        let is_same = matches!(self.values, Values::Same { .. }) && known == bits_of(first) && all_same(numbers);
+        self.widen_range(if is_same { &numbers[..1] } else { numbers }, bits_of);
+        match &mut self.values {
+            Values::Same { number, rows } if is_same => (*number, *rows) = (known, *rows + numbers.len()),
+            Values::Differences(all) => all.extend(numbers.iter().map(|number| bits_of(*number))),
+            _ => self.push_each(numbers, bits_of),
+        }
+    }
+
+    fn widen_range<N: Copy>(&mut self, numbers: &[N], bits_of: impl Fn(N) -> u64) {
+        let flip = self.rank(0);
+        let ranks = numbers.iter().map(|number| bits_of(*number) ^ flip);
+        let found = ranks.fold((u64::MAX, 0), |(least, greatest), rank| (least.min(rank), greatest.max(rank)));
+        let known = self.range.unwrap_or(found);
+        self.range = Some((known.0.min(found.0), known.1.max(found.1)));
+    }
+
+    fn push_each<N: Copy>(&mut self, numbers: &[N], bits_of: impl Fn(N) -> u64) {
+        let taken = self.dictionary().map_or(0, |dictionary| dictionary.push_all(numbers, &bits_of));
         if taken < numbers.len() {
+            let width = self.width();
             let plain = self.plain();
             plain.reserve((numbers.len() - taken) * width);
             numbers[taken..].iter().for_each(|number| put_plain(bits_of(*number), width, plain));
+        }
+    }
+
+    /// The dictionary, from now on if all numbers were the same; none if there are too many.
+    fn dictionary(&mut self) -> Option<&mut Dictionary> {
+        if let Values::Same { number, rows } = self.values {
+            self.values = Values::Few(Dictionary::of(number, rows));
+        }
+        match &mut self.values {
+            Values::Few(dictionary) => Some(dictionary),
+            _ => None,
         }
     }
 
@@ -153,14 +153,13 @@ impl NumberColumn {
     fn plain(&mut self) -> &mut Vec<u8> {
         let width = self.width();
         if let Values::Few(dictionary) = &self.values {
-            let mut plain = Vec::with_capacity(dictionary.rows.len() * width);
-            let numbers = dictionary.rows.iter().map(|place| dictionary.numbers[*place as usize]);
-            numbers.for_each(|number| put_plain(number, width, &mut plain));
+            let mut plain = Vec::with_capacity(dictionary.rows().len() * width);
+            dictionary.each().for_each(|number| put_plain(number, width, &mut plain));
             self.values = Values::Many(plain);
         }
         match &mut self.values {
             Values::Many(plain) => plain,
-            Values::Few(_) => unreachable!("it was replaced above"),
+            _ => unreachable!("numbers that are not few are many, and others were replaced above"),
         }
     }
 
@@ -179,10 +178,10 @@ impl NumberColumn {
     /// Bytes that the row group would have so far, before compression.
     pub(crate) fn encoded_bytes(&self) -> usize {
         match &self.values {
-            Values::Few(dictionary) => {
-                8 * dictionary.numbers.len() + dictionary.rows.len() * dictionary.bits() as usize / 8
-            }
+            Values::Same { .. } => self.width(),
+            Values::Few(dictionary) => dictionary.encoded_bytes(),
             Values::Many(plain) => plain.len(),
+            Values::Differences(all) => all.len() * self.width(),
         }
     }
 
@@ -194,43 +193,25 @@ impl NumberColumn {
         let statistics = self.statistics();
         let (width, has_levels) = (self.width(), self.description.max_def_level() > 0);
         let mut pages = Pages::new(&mut self.codec);
-        let encoding = match &self.values {
-            Values::Few(dictionary) => {
-                let mut plain = Vec::with_capacity(dictionary.numbers.len() * width);
-                dictionary.numbers.iter().for_each(|number| put_plain(*number, width, &mut plain));
-                pages.put_dictionary(&plain, dictionary.numbers.len())?;
-                Encoding::RLE_DICTIONARY
-            }
-            Values::Many(_) => Encoding::PLAIN,
-        };
+        if let Some(numbers) = self.values.distinct() {
+            let mut plain = Vec::with_capacity(numbers.len() * width);
+            numbers.iter().for_each(|number| put_plain(*number, width, &mut plain));
+            pages.put_dictionary(&plain, numbers.len())?;
+        }
+        let encoding = self.values.encoding();
         let (mut page_bytes, mut begin) = (Vec::new(), 0);
         for page in self.levels.take_pages() {
             page_bytes.clear();
             if has_levels {
                 page.encode(&mut page_bytes);
             }
-            let end = begin + page.present;
-            match &self.values {
-                Values::Few(dictionary) => {
-                    page_bytes.push(dictionary.bits() as u8);
-                    hybrid::encode(&dictionary.rows[begin..end], dictionary.bits(), &mut page_bytes);
-                }
-                Values::Many(plain) => page_bytes.extend_from_slice(&plain[begin * width..end * width]),
-            }
+            self.values.encode(begin, &page, width, &mut page_bytes);
             pages.put_data(&page_bytes, page.rows, encoding)?;
-            begin = end;
+            begin += page.present;
         }
         let closed = pages.close(&self.description, encoding, Some(statistics))?;
-        self.reset();
+        (self.range, self.values) = (None, no_values(self.sequence));
         Ok(closed)
-    }
-
-    fn reset(&mut self) {
-        self.range = None;
-        match &mut self.values {
-            Values::Few(dictionary) => dictionary.clear(),
-            Values::Many(_) => self.values = Values::Few(Dictionary::default()),
-        }
     }
 
     fn statistics(&self) -> Statistics {
@@ -248,23 +229,50 @@ impl NumberColumn {
     }
 }
 
-/// Takes numbers until there are too many distinct ones; how many it took.
-fn push_few<N: Copy>(dictionary: &mut Dictionary, numbers: &[N], bits_of: fn(N) -> u64) -> usize {
-    dictionary.rows.reserve(numbers.len());
-    let mut last: Option<(u64, u32)> = None;
-    for (taken, number) in numbers.iter().enumerate() {
-        let number = bits_of(*number);
-        let place = match last {
-            Some((known, place)) if known == number => place,
-            _ => match dictionary.place_of(number) {
-                Some(place) => place,
-                None => return taken,
-            },
-        };
-        dictionary.rows.push(place);
-        last = Some((number, place));
+fn no_values(sequence: Sequence) -> Values {
+    match sequence {
+        Sequence::Repeats => Values::Same { number: 0, rows: 0 },
+        Sequence::Differs => Values::Differences(Vec::new()),
     }
-    numbers.len()
+}
+
+impl Values {
+    fn encoding(&self) -> Encoding {
+        match self {
+            Self::Same { .. } | Self::Few(_) => Encoding::RLE_DICTIONARY,
+            Self::Many(_) => Encoding::PLAIN,
+            Self::Differences(_) => Encoding::DELTA_BINARY_PACKED,
+        }
+    }
+
+    /// The numbers of the dictionary, if there is one.
+    fn distinct(&self) -> Option<&[u64]> {
+        match self {
+            Self::Same { rows: 0, .. } => Some(&[]),
+            Self::Same { number, .. } => Some(std::slice::from_ref(number)),
+            Self::Few(dictionary) => Some(dictionary.numbers()),
+            Self::Many(_) | Self::Differences(_) => None,
+        }
+    }
+
+    /// Appends the numbers of a page, which begin at one of those that are there.
+    fn encode(&self, begin: usize, page: &PageLevels, width: usize, out: &mut Vec<u8>) {
+        let end = begin + page.present;
+        match self {
+            Self::Same { .. } => {
+                out.push(0);
+                if page.present > 0 {
+                    hybrid::repeat(0, page.present, 0, out);
+                }
+            }
+            Self::Few(dictionary) => {
+                out.push(dictionary.bits() as u8);
+                hybrid::encode(&dictionary.rows()[begin..end], dictionary.bits(), out);
+            }
+            Self::Many(plain) => out.extend_from_slice(&plain[begin * width..end * width]),
+            Self::Differences(all) => delta::encode(&all[begin..end], out),
+        }
+    }
 }
 
 #[inline]

@@ -10,8 +10,8 @@ use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
-use crate::number_column::NumberColumn;
-use crate::table_layout::is_counter;
+use crate::number_column::{NumberColumn, Sequence};
+use crate::table_layout::{is_address, is_counter};
 use crate::text_column::TextColumn;
 
 /// The columns of the row group that is being filled.
@@ -28,17 +28,21 @@ pub(crate) struct RowGroup {
 enum Column {
     /// Text with a dictionary, kept from row group to row group.
     Text(Box<TextColumn>),
-    /// Whole numbers that do not grow from row to row, kept likewise.
+    /// Whole numbers, kept likewise.
     Numbers(Box<NumberColumn>),
     /// Anything else: one writer for each column of the file that it has. They last for one row group.
     Other { first: usize, leaves: usize, writers: Vec<ArrowColumnWriter> },
 }
 
 impl RowGroup {
-    /// Columns of this schema in that file.
-    pub(crate) fn new<W: Write + Send>(writer: &SerializedFileWriter<W>, schema: SchemaRef) -> Self {
+    /// Columns of this schema in that file, whose addresses follow each other so.
+    pub(crate) fn new<W: Write + Send>(
+        writer: &SerializedFileWriter<W>,
+        schema: SchemaRef,
+        addresses: Sequence,
+    ) -> Self {
         let factory = ArrowRowGroupWriterFactory::new(writer, schema.clone());
-        let columns = (0..schema.fields().len()).map(|field| column(writer, &schema, field)).collect();
+        let columns = (0..schema.fields().len()).map(|field| column(writer, &schema, field, addresses)).collect();
         Self { factory, schema, columns, rows: 0, written: 0 }
     }
 
@@ -100,13 +104,18 @@ impl RowGroup {
     }
 }
 
-fn column<W: Write + Send>(writer: &SerializedFileWriter<W>, schema: &SchemaRef, field: usize) -> Column {
+fn column<W: Write + Send>(
+    writer: &SerializedFileWriter<W>,
+    schema: &SchemaRef,
+    field: usize,
+    addresses: Sequence,
+) -> Column {
     let file = writer.schema_descr();
     let mut places = (0..file.num_columns()).filter(|&leaf| file.get_column_root_idx(leaf) == field);
     let (first, leaves) = (places.clone().next().unwrap_or(0), places.by_ref().count());
     let field = schema.field(field);
     let other = Column::Other { first, leaves, writers: Vec::new() };
-    if leaves != 1 || is_counter(field) {
+    if leaves != 1 {
         return other;
     }
     let description = file.column(first);
@@ -114,7 +123,13 @@ fn column<W: Write + Send>(writer: &SerializedFileWriter<W>, schema: &SchemaRef,
     let column = match is_text(field.data_type()) {
         true => TextColumn::new(description, codec).map(|text| Column::Text(Box::new(text))),
         false => {
-            NumberColumn::new(description, codec, field.data_type()).map(|numbers| Column::Numbers(Box::new(numbers)))
+            let sequence = match () {
+                () if is_counter(field) => Sequence::Differs,
+                () if is_address(field) => addresses,
+                () => Sequence::Repeats,
+            };
+            let numbers = NumberColumn::new(description, codec, field.data_type(), sequence);
+            numbers.map(|numbers| Column::Numbers(Box::new(numbers)))
         }
     };
     column.unwrap_or(other)
@@ -199,6 +214,12 @@ mod tests {
             ("some", numbers::<arrow_array::types::UInt32Type>(|row| is_some(row).then_some(random(row) as u32))),
             ("one", numbers::<arrow_array::types::UInt8Type>(|row| (row == 30_000).then_some(3))),
             ("none", Arc::new(UInt8Array::new_null(ROWS as usize))),
+            ("row_ns", Arc::new(UInt64Array::from_iter_values((0..ROWS).map(|row| row * 3 + random(row) % 5)))),
+            ("random_ns", Arc::new(UInt64Array::from_iter_values((0..ROWS).map(random)))),
+            ("some_ns", numbers::<arrow_array::types::UInt64Type>(|row| is_some(row).then_some(u64::MAX - row))),
+            ("address", Arc::new(UInt64Array::from_iter_values((0..ROWS).map(|row| random(row) >> 20)))),
+            ("later", Arc::new(UInt32Array::from_iter_values((0..ROWS).map(|row| u32::from(row > 9_000))))),
+            ("words_later", text(|row| Some(format!("{}", row.saturating_sub(8_000) / 11_000)))),
             ("words", text(|row| Some(format!("word {}", random(row) >> 58)))),
             ("distinct", text(|row| Some(format!("{row}")))),
             ("some_words", text(|row| is_some(row).then(|| format!("{}", row % 5)))),
@@ -207,11 +228,15 @@ mod tests {
     }
 
     fn write(batch: &RecordBatch, compression: Compression) -> Bytes {
+        write_with(batch, compression, Sequence::Repeats)
+    }
+
+    fn write_with(batch: &RecordBatch, compression: Compression, addresses: Sequence) -> Bytes {
         let schema = batch.schema();
         let columns = ArrowSchemaConverter::new().convert(&schema).unwrap().root_schema_ptr();
         let properties = Arc::new(writer_properties(&schema, None, codec(compression)));
         let mut writer = SerializedFileWriter::new(Vec::new(), columns, properties).unwrap();
-        let mut group = RowGroup::new(&writer, schema);
+        let mut group = RowGroup::new(&writer, schema, addresses);
         // Two row groups, each of several batches: what one leaves behind must not be in the next.
         for (begin, rows) in [(0, 10_001), (10_001, 19_999), (30_000, 20_000)] {
             group.write(&batch.slice(begin, rows)).unwrap();
@@ -225,7 +250,7 @@ mod tests {
 
     fn batch() -> RecordBatch {
         let columns = columns();
-        let is_optional = |name: &str| ["some", "one", "none", "some_words", "no_words"].contains(&name);
+        let is_optional = |name: &str| ["some", "one", "none", "some_ns", "some_words", "no_words"].contains(&name);
         let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), is_optional(name));
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect()).unwrap()
@@ -234,8 +259,10 @@ mod tests {
     #[test]
     fn the_parquet_crate_reads_back_what_was_written() {
         let batch = batch();
-        for compression in [Compression::Zstd, Compression::None, Compression::Snappy] {
-            let file = write(&batch, compression);
+        let (zstd, none, snappy) = (Compression::Zstd, Compression::None, Compression::Snappy);
+        let (repeats, differs) = (Sequence::Repeats, Sequence::Differs);
+        for (compression, addresses) in [(zstd, repeats), (none, repeats), (snappy, repeats), (zstd, differs)] {
+            let file = write_with(&batch, compression, addresses);
             let options = ArrowReaderOptions::new().with_schema(batch.schema());
             let metadata = ArrowReaderMetadata::load(&file, options).unwrap();
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);

@@ -13,8 +13,9 @@
 //! | counters with dictionaries too | 2.2 | 9.2 |
 //!
 //! Plain and whole bytes win because every step touches the same tensors in the same order: zstd finds the repetition, which
-//! packing into odd bit widths hides from it. Text and numbers are encoded here (`text_column`, `number_column`), counters by the
-//! parquet crate; so are all columns of files with another compression than zstd.
+//! packing into odd bit widths hides from it. Sampled accesses repeat no order, so their addresses are stored as differences.
+//! Columns are encoded here (`text_column`, `number_column`), those of files with another compression than zstd by the parquet
+//! crate.
 
 use arrow_schema::{DataType, Field, Schema};
 use dwell_events::SCHEMA_VERSION_KEY;
@@ -56,4 +57,9 @@ fn lay_out(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesB
 pub(crate) fn is_counter(field: &Field) -> bool {
     let name = field.name().as_str();
     *field.data_type() == DataType::UInt64 && (matches!(name, "sample_id" | "ordinal") || name.ends_with("_ns"))
+}
+
+/// Whether the values of a column are places in memory.
+pub(crate) fn is_address(field: &Field) -> bool {
+    *field.data_type() == DataType::UInt64 && matches!(field.name().as_str(), "address" | "address_page")
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use dwell_events::SCHEMA_VERSION;
 use dwell_events::schema::Table;
+use dwell_events::{Basis, SCHEMA_VERSION};
 use dwell_files::{StagedFile, publish_durably};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Compression as Codec;
@@ -15,7 +15,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::compression::codec;
+use crate::compression::{codec, codec_of_samples};
+use crate::number_column::Sequence;
 use crate::row_group::RowGroup;
 use crate::table_layout::{ROW_GROUP_ROWS, writer_properties};
 use crate::{Compression, StoreError};
@@ -45,6 +46,16 @@ impl TableWriter {
         Self::create_with(dir, table, Compression::default())
     }
 
+    /// The same for rows that were obtained so: sampled ones repeat no order of addresses, which decides how these are stored.
+    pub fn create_of(dir: &Path, table: Table, basis: Basis) -> Result<Self, StoreError> {
+        let (addresses, codec) = match basis {
+            Basis::Sampled => (Sequence::Differs, codec_of_samples()),
+            _ => (Sequence::Repeats, codec(Compression::default())),
+        };
+        let target = dir.join(table.file_name());
+        Self::begin(&target, table.schema(), Some(SCHEMA_VERSION), codec, addresses)
+    }
+
     /// The same with a chosen compression.
     pub fn create_with(dir: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
         Self::create_file(&dir.join(table.file_name()), table, compression)
@@ -52,7 +63,8 @@ impl TableWriter {
 
     /// The same in a file of any name.
     pub fn create_file(target: &Path, table: Table, compression: Compression) -> Result<Self, StoreError> {
-        Self::create_like(target, table.schema(), Some(SCHEMA_VERSION), codec(compression))
+        let codec = codec(compression);
+        Self::begin(target, table.schema(), Some(SCHEMA_VERSION), codec, Sequence::Repeats)
     }
 
     /// The same with columns, version and compression of another file.
@@ -62,6 +74,16 @@ impl TableWriter {
         version: Option<&str>,
         codec: Codec,
     ) -> Result<Self, StoreError> {
+        Self::begin(target, schema, version, codec, Sequence::Repeats)
+    }
+
+    fn begin(
+        target: &Path,
+        schema: SchemaRef,
+        version: Option<&str>,
+        codec: Codec,
+        addresses: Sequence,
+    ) -> Result<Self, StoreError> {
         let begun = StagedFile::create(target).and_then(|staged| Ok((staged.file().try_clone()?, staged)));
         let (file, staged) = begun.map_err(|error| StoreError::from_io(CREATING, target, error))?;
         let failed = |error| StoreError::from_parquet(CREATING, target, error);
@@ -69,7 +91,7 @@ impl TableWriter {
         let columns = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?.root_schema_ptr();
         let properties = Arc::new(writer_properties(&schema, version, codec));
         let writer = SerializedFileWriter::new(file, columns, properties).map_err(failed)?;
-        let group = RowGroup::new(&writer, schema.clone());
+        let group = RowGroup::new(&writer, schema.clone(), addresses);
         Ok(Self { writer, group, schema, target: target.to_path_buf(), staged, rows: 0 })
     }
 

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use crate::hybrid;
 use crate::levels::Levels;
 use crate::pages::{PageCodec, Pages};
+use crate::places::{Places, all_same};
 
 /// In the place of a number: the word was not met in this row group.
 const UNMET: u32 = u32::MAX;
@@ -28,7 +29,7 @@ pub(crate) struct TextColumn {
     levels: Levels,
     words: Words,
     /// For each row that has a word, the place of it.
-    rows: Vec<u32>,
+    rows: Places,
     /// The words of the last batch, and the place of each.
     batch_words: Option<ArrayRef>,
     places: Vec<u32>,
@@ -68,7 +69,7 @@ impl TextColumn {
             codec: PageCodec::new(codec)?,
             levels: Levels::default(),
             words: Words::default(),
-            rows: Vec::new(),
+            rows: Places::default(),
             batch_words: None,
             places: Vec::new(),
         })
@@ -101,11 +102,31 @@ impl TextColumn {
     }
 
     fn push_all(&mut self, keys: &[i32], words: &StringArray) {
-        self.rows.reserve(keys.len());
-        for &key in keys {
-            let place = self.places[key as usize];
-            let place = if place != UNMET { place } else { self.meet(key as usize, words) };
-            self.rows.push(place);
+        let Some(&first) = keys.first() else { return };
+        if all_same(keys) {
+            let place = self.place_of(first, words);
+            return self.rows.push_same(place, keys.len());
+        }
+        let rows = self.rows.each();
+        let begin = rows.len();
+        rows.extend(keys.iter().map(|&key| self.places[key as usize]));
+        if rows[begin..].contains(&UNMET) {
+            self.meet_all(begin, keys, words);
+        }
+    }
+
+    #[cold]
+    fn meet_all(&mut self, begin: usize, keys: &[i32], words: &StringArray) {
+        for (row, &key) in (begin..).zip(keys) {
+            let place = self.place_of(key, words);
+            self.rows.each()[row] = place;
+        }
+    }
+
+    fn place_of(&mut self, key: i32, words: &StringArray) -> u32 {
+        match self.places[key as usize] {
+            UNMET => self.meet(key as usize, words),
+            place => place,
         }
     }
 
@@ -129,21 +150,20 @@ impl TextColumn {
         let bits = hybrid::bits_of(self.words.places.len());
         let mut pages = Pages::new(&mut self.codec);
         pages.put_dictionary(&self.words.plain, self.words.places.len())?;
-        let (mut plain, mut rows) = (Vec::new(), &self.rows[..]);
+        let (mut plain, mut begin) = (Vec::new(), 0);
         for page in self.levels.take_pages() {
             plain.clear();
             if self.description.max_def_level() > 0 {
                 page.encode(&mut plain);
             }
-            let (of_page, others) = rows.split_at(page.present);
             plain.push(bits as u8);
-            hybrid::encode(of_page, bits, &mut plain);
+            self.rows.encode(begin, page.present, bits, &mut plain);
             pages.put_data(&plain, page.rows, Encoding::RLE_DICTIONARY)?;
-            rows = others;
+            begin += page.present;
         }
         // Every row group has the same few words, so their least and greatest would let no reader skip one.
         let closed = pages.close(&self.description, Encoding::RLE_DICTIONARY, None)?;
-        self.rows.clear();
+        self.rows = Places::default();
         self.words.clear();
         self.places.fill(UNMET);
         Ok(closed)
