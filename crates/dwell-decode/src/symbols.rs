@@ -176,8 +176,23 @@ impl<L: FnMut(&str) -> Option<Vec<u8>>> Symbols<L> {
 
     /// Name of the function at a place; empty if it is not known.
     pub fn find(&mut self, place: Place, spaces: &AddressSpaces, recording: &Recording) -> &str {
+        let number = self.number_of(place, spaces, recording);
+        self.name(number)
+    }
+
+    /// A name by its number.
+    #[inline]
+    pub fn name(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+
+    /// Number of the name of the function at a place; 0 if it is not known.
+    pub fn number_of(&mut self, place: Place, spaces: &AddressSpaces, recording: &Recording) -> u32 {
+        if matches!(self.tables.get(&place.file), Some(None)) {
+            return 0;
+        }
         let key = (place.file, place.file_offset);
-        let number = match self.remembered.get(&key) {
+        match self.remembered.get(&key) {
             Some(number) => *number,
             None => {
                 let number = self.look_up(place, spaces, recording);
@@ -186,8 +201,7 @@ impl<L: FnMut(&str) -> Option<Vec<u8>>> Symbols<L> {
                 }
                 number
             }
-        };
-        &self.names[number as usize]
+        }
     }
 
     fn look_up(&mut self, place: Place, spaces: &AddressSpaces, recording: &Recording) -> u32 {

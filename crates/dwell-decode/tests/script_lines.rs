@@ -236,3 +236,41 @@ fn a_line_that_is_too_long_ends_where_it_ends() {
     assert_eq!(found.iter().map(|sample| sample.address).collect::<Vec<_>>(), [0x7f00, 0x7f01]);
     assert_eq!(counts.lines, 3);
 }
+
+/// Gives so many bytes at a time.
+struct Pieces<'a>(&'a [u8], usize);
+
+impl std::io::Read for Pieces<'_> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.1.min(room.len()).min(self.0.len());
+        let (piece, rest) = self.0.split_at(count);
+        room[..count].copy_from_slice(piece);
+        self.0 = rest;
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_text_is_read_the_same_in_pieces_of_any_size() {
+    let call = "perf 7 2.000000: cycles:  7f00\n\t    55d0c0007303 add (/lib/x.so)\n\n";
+    let long = format!("x 1 3.000000: mem-loads: 7f00 {}\n", "y".repeat(70_000));
+    let plain = format!("llama 4242 1000.000000863: mem-stores:     7f0000c11600 {SOURCE} 37\r\n");
+    let text = [plain.repeat(3_000), call.repeat(2_000), long, plain, "x 1 4.000000: mem-lo".to_owned()].concat();
+    let read_in = |bytes: usize| {
+        let (mut sum, mut script) = (0_u64, PerfScript::new(Pieces(text.as_bytes(), bytes)));
+        let take = |sample: &ScriptSample<'_>| {
+            sum = sum.wrapping_mul(31).wrapping_add(sample.time_ns ^ sample.address ^ sample.symbol.len() as u64);
+            Ok::<(), DecodeError>(())
+        };
+        script.read(take).unwrap();
+        (sum, script.counts().clone())
+    };
+    let whole = read_in(usize::MAX);
+    assert_eq!(
+        (whole.1.samples, whole.1.skipped[&Reason::TooLong].count, whole.1.skipped[&Reason::Unfinished].count),
+        (5_001, 1, 1)
+    );
+    for bytes in [61, 4_093, 65_536, 65_537, 131_073, 262_144] {
+        assert_eq!(read_in(bytes), whole, "{bytes} bytes at a time");
+    }
+}

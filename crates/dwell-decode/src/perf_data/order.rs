@@ -22,8 +22,10 @@ pub(super) type Timed = (Option<u64>, Record);
 #[derive(Default)]
 pub(super) struct Order {
     records: Vec<Record>,
-    /// Places in `records` whose record was taken.
+    /// Places in `records` whose record was taken, the last one first.
     free: Vec<u32>,
+    /// The same by place.
+    is_free: Vec<bool>,
     /// Time and place of each record that waits or is ready; sorted up to `ready_end`.
     keys: Vec<(u64, u32)>,
     next: usize,
@@ -93,10 +95,12 @@ impl Order {
         match self.free.pop() {
             Some(place) => {
                 self.records[place as usize] = record;
+                self.is_free[place as usize] = false;
                 place
             }
             None => {
                 self.records.push(record);
+                self.is_free.push(false);
                 self.records.len() as u32 - 1
             }
         }
@@ -108,8 +112,14 @@ impl Order {
     }
 
     fn forget_taken(&mut self) {
-        self.free.extend(self.keys.drain(..self.next).map(|(_, place)| place));
+        for (_, place) in self.keys.drain(..self.next) {
+            self.is_free[place as usize] = true;
+        }
         (self.next, self.ready_end) = (0, 0);
+        // Records of a processor that come one after the other must lie so, since they are taken in that order: in the order in
+        // which places became free, every record would be read from memory by itself.
+        self.free.clear();
+        self.free.extend((0..self.records.len() as u32).rev().filter(|place| self.is_free[*place as usize]));
     }
 }
 

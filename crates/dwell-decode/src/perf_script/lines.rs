@@ -7,8 +7,8 @@ use crate::error::{DecodeError, DecodeReason};
 
 /// The longest line that is read. Names of C++ functions have a few thousand characters at most.
 pub(super) const MAX_LINE_BYTES: usize = 64 << 10;
-/// Bytes that are held: some hundred lines for each system call.
-const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes that are held: some thousand lines for each system call, and still in a core's own cache when they are looked at.
+const WINDOW_BYTES: usize = 4 * MAX_LINE_BYTES;
 
 /// A reader of lines.
 pub(super) struct Lines<R> {
@@ -43,14 +43,17 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line; none at the end.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Line<'_>>, DecodeError> {
-        while !self.is_at_end && self.end - self.start < 2 * MAX_LINE_BYTES {
-            self.fill()?;
-        }
+        let Ends { first, chain } = loop {
+            match self.ends() {
+                Some(ends) => break ends,
+                None => self.fill()?,
+            }
+        };
         if self.start == self.end {
             return Ok(None);
         }
-        let Ends { first, chain } = self.ends();
         if first > MAX_LINE_BYTES {
             self.pass_line()?;
             return Ok(Some(Line { text: &[], chain: None, fault: Some(Reason::TooLong) }));
@@ -65,15 +68,29 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { text: text.strip_suffix(b"\r").unwrap_or(text), chain, fault }))
     }
 
-    fn ends(&self) -> Ends {
+    /// Where the next line ends; none if more must be read to say so.
+    #[inline]
+    fn ends(&self) -> Option<Ends> {
         let held = &self.bytes[self.start..self.end];
         let limited = &held[..held.len().min(MAX_LINE_BYTES + 1)];
-        let end_of_text = if limited.len() == held.len() { held.len() } else { MAX_LINE_BYTES + 1 };
-        let first = memchr::memchr(b'\n', limited).unwrap_or(end_of_text);
-        let next = held.get(first + 1..).unwrap_or_default();
-        let next = &next[..next.len().min(MAX_LINE_BYTES)];
-        let chain = next.starts_with(b"\t").then(|| memchr::memchr(b'\n', next).unwrap_or(next.len()));
-        Ends { first, chain: chain.map(|bytes| first + 1 + bytes) }
+        let Some(first) = memchr::memchr(b'\n', limited) else {
+            let is_all = limited.len() == held.len();
+            let end = if is_all { held.len() } else { MAX_LINE_BYTES + 1 };
+            return (self.is_at_end || held.len() > MAX_LINE_BYTES).then_some(Ends { first: end, chain: None });
+        };
+        match held.get(first + 1) {
+            None if !self.is_at_end => None,
+            Some(b'\t') => self.end_of_chain(first),
+            _ => Some(Ends { first, chain: None }),
+        }
+    }
+
+    fn end_of_chain(&self, first: usize) -> Option<Ends> {
+        let next = &self.bytes[self.start + first + 1..self.end];
+        let limited = &next[..next.len().min(MAX_LINE_BYTES)];
+        let is_whole = self.is_at_end || next.len() >= MAX_LINE_BYTES;
+        let end = memchr::memchr(b'\n', limited).or_else(|| is_whole.then_some(limited.len()));
+        end.map(|bytes| Ends { first, chain: Some(first + 1 + bytes) })
     }
 
     /// Passes over the rest of a line that is too long.

@@ -6,6 +6,7 @@
 //! What the text does not say: one number before the time is a thread by default and a process with `-F pid`, and nothing
 //! tells which, so it is taken as a thread. Times have whole microseconds without `--ns`.
 
+mod column;
 mod layout;
 mod line;
 mod lines;
@@ -52,6 +53,9 @@ pub struct ScriptSample<'a> {
     pub symbol: &'a str,
     /// File of the instruction.
     pub dso: &'a str,
+    /// If it is known without looking: two numbers that are the same in samples with the same event, data source, symbol and
+    /// file, and in no others.
+    pub alike: Option<(u64, u64)>,
 }
 
 /// Why a line gave no sample.
@@ -140,13 +144,13 @@ impl<R: Read> PerfScript<R> {
     ) -> Result<(), E> {
         while let Some(line) = self.lines.next()? {
             self.counts.lines += 1;
-            if line.fault.is_none() && self.counts.is_no_sample(line.text) {
-                continue;
-            }
             let is_alone = line.fault.is_none() && line.chain.is_none();
             if let Some(sample) = is_alone.then(|| self.layout.parse(line.text)).flatten() {
                 self.counts.samples += 1;
                 take(&sample)?;
+                continue;
+            }
+            if line.fault.is_none() && self.counts.is_no_sample(line.text) {
                 continue;
             }
             match line.fault.map_or_else(|| line::parse(line.text, line.chain), Err) {
