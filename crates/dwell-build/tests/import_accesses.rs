@@ -215,3 +215,27 @@ fn a_recording_without_accesses_is_a_run_without_rows() {
     assert_eq!((labels(&report.run_dir).len(), report.found["rows"].as_u64()), (0, Some(0)));
     assert!(verify(&report.run_dir, &Table::ALL).unwrap().is_ok());
 }
+
+#[test]
+fn more_texts_than_are_kept_make_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    // Every row brings a symbol and a page of its own.
+    let rows = 70_000_u64;
+    let symbol = |row: u64| -> &'static str { Box::leak(format!("gemm_{row}").into_boxed_str()) };
+    let story = (0..rows).map(|row| access(row + 1, row << 12, OpType::Load, symbol(row))).collect();
+    let importer = MadeUp { rows: story, failure: None };
+    let report = import(&importer, &request(dir.path(), &[]), &[]).unwrap();
+    let mut row = 0;
+    for batch in open_table(&report.run_dir, Table::Trace).unwrap() {
+        let batch = batch.unwrap();
+        for place in 0..batch.num_rows() {
+            let number = |column| number_at::<UInt64Type>(&batch, column, place);
+            let numbers = [number("sample_id"), number("timestamp_ns"), number("address_page")];
+            assert_eq!(numbers, [Some(row), Some(row + 1), Some(row)]);
+            let texts = ["symbol", "region_type"].map(|column| text_at(&batch, column, place));
+            assert_eq!(texts, [Some(symbol(row)), Some("weight")]);
+            row += 1;
+        }
+    }
+    assert_eq!(row, rows);
+}

@@ -229,6 +229,13 @@ fn what_cannot_be_imported_is_refused_with_a_way_out() {
     };
     let (message, _) = refused(import_bytes(dir.path(), "perf-data", b"not a recording at all", &[]));
     assert!(message.contains("no perf.data file: it does not begin with PERFILE2"), "{message}");
+    let mut damaged = recording().file();
+    let in_records = damaged.len() / 2;
+    damaged[in_records..].fill(0);
+    for bytes in [b"not a recording at all".to_vec(), damaged] {
+        let (message, hints) = refused(import_bytes(dir.path(), "perf-data", &bytes, &[]));
+        assert!(hints.iter().any(|hint| hint.contains("--header-only")), "{message} {hints:?}");
+    }
     let mut foreign = recording().file();
     foreign[..8].reverse();
     let (message, hints) = refused(import_bytes(dir.path(), "perf-data", &foreign, &[]));

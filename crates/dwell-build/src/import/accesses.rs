@@ -1,12 +1,13 @@
 //! The one way of imported accesses into a run: by time, labelled by rules, written as they come.
 //!
 //! ```text
-//! importer ─▶ AccessSink::push ─▶ texts numbered ─▶ by time ─▶ RuleLabeller ─▶ trace.parquet
+//! importer ─▶ AccessSink::push ─▶ kinds numbered ─▶ by time ─▶ RuleLabeller ─▶ trace.parquet
 //!                                                                   └─ finish ─▶ region_map.parquet, counts, loss
 //! ```
 //!
-//! A text is looked at once, when its row comes: rows wait with numbers in their place, the rules are asked once for each
-//! combination of them, and the columns of the table are those numbers.
+//! Accesses with the same texts, operation and answering cache are of one kind. Rows wait as the number of their kind and
+//! what is their own, the rules are asked once for each kind, and columns are made from the kinds. An importer that knows
+//! itself which accesses are alike asks for their kind once ([`AccessSink::kind_of`]).
 //!
 //! Memory is bounded by the rows that wait for earlier ones, one row group, and the regions. Metrics, the picture of the
 //! trace and the report are made by [`import`](super::import) from the finished tables, as those of a recorded run.
@@ -14,10 +15,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dwell_events::schema::trace::{NumberedRow, NumberedTraceBuilder, TraceRow};
+use dwell_events::schema::trace::{KindRow, KindTraceBuilder, NumberedRow, TraceRow};
 use dwell_events::schema::{Table, Words, loss::LossRow, region_map};
 use dwell_events::{Basis, Hint, RegionType, UnknownPolicy};
-use dwell_label::rules::{DecidedBy, Label, MatchingRules, RuleLabels};
+use dwell_label::rules::{Accessed, DecidedBy, KindRule, Label, RuleLabels};
 use dwell_label::{RuleLabeller, RuleSet, UnlabelledAccess};
 use dwell_metadata::{BuildOptions, TableOrigin};
 use dwell_store::{RunDir, StoreError, TableWriter};
@@ -28,8 +29,8 @@ use super::reorder::Reorder;
 use super::{ImportError, ImportOption, ImportRequest, Takes};
 use crate::read_rules;
 
-/// Rows that are gathered before they are written.
-const ROWS_PER_BATCH: usize = 32 * 1024;
+/// Rows that are gathered before they are written: their columns stay in a core's own cache.
+const ROWS_PER_BATCH: usize = 8 * 1024;
 /// Who labels by rules.
 const LABELLER: &str = "labeller";
 
@@ -117,8 +118,7 @@ pub struct AccessSink<'a> {
     run: &'a RunDir,
     source: AccessSource,
     build: BuildOptions,
-    words: Words,
-    last: NumberedRow,
+    kinds: Kinds,
     reorder: Option<Reorder>,
     trace: LabelledTrace,
     accesses: u64,
@@ -138,47 +138,63 @@ impl<'a> AccessSink<'a> {
             run,
             source,
             build,
-            words: Words::default(),
-            last: NumberedRow::EMPTY,
+            kinds: Kinds::default(),
             reorder: (source.order == RowOrder::NearlyByTime).then(Reorder::default),
-            trace: LabelledTrace::create(run, RuleLabeller::new(rules, policy))?,
+            trace: LabelledTrace::create(run, source.basis, RuleLabeller::new(rules, policy))?,
             accesses: 0,
         })
     }
 
     /// Takes the next access.
     pub fn push(&mut self, access: &TraceRow<'_>) -> Result<(), ImportError> {
-        self.accesses += 1;
-        if self.words.len() + NumberedRow::TEXTS_MAX > Words::USUAL_MAX {
-            self.forget_words()?;
+        let kind = self.kind_of(access)?;
+        self.push_row(access.of_kind(kind))
+    }
+
+    /// Number of the kind of an access, for as long as [`AccessSink::kind_age`] stays the same.
+    pub fn kind_of(&mut self, access: &TraceRow<'_>) -> Result<u32, ImportError> {
+        if self.kinds.is_full() {
+            self.forget_kinds()?;
         }
-        let Self { words, last, reorder, trace, .. } = self;
-        *last = access.numbered(words, last);
+        let labeller = &mut self.trace.labeller;
+        Ok(self.kinds.number_of(access, || labeller.rule_of(access)))
+    }
+
+    /// How often kinds were numbered anew.
+    #[inline]
+    pub fn kind_age(&self) -> u64 {
+        self.kinds.age
+    }
+
+    /// Takes the next access, of a kind whose number was asked for.
+    #[inline]
+    pub fn push_row(&mut self, row: KindRow) -> Result<(), ImportError> {
+        self.accesses += 1;
+        let Self { kinds, reorder, trace, .. } = self;
         match reorder {
-            Some(reorder) => reorder.push(*last, &mut |row| trace.push(row, words)),
-            None => trace.push(last, words),
+            Some(reorder) => reorder.push(row, &mut |row| trace.push(row, kinds)),
+            None => trace.push(&row, kinds),
         }
     }
 
-    /// Hands on everything that is numbered by the texts so far, and forgets them.
-    fn forget_words(&mut self) -> Result<(), ImportError> {
-        let Self { words, last, reorder, trace, .. } = self;
+    /// Hands on everything that has a number so far, and forgets the kinds.
+    fn forget_kinds(&mut self) -> Result<(), ImportError> {
+        let Self { kinds, reorder, trace, .. } = self;
         if let Some(reorder) = reorder {
-            reorder.hand_on_all(&mut |row| trace.push(row, words))?;
+            reorder.hand_on_all(&mut |row| trace.push(row, kinds))?;
         }
-        trace.write_batch(words)?;
-        trace.matching = Matching::default();
-        (*words, *last) = (Words::default(), NumberedRow::EMPTY);
+        trace.write_batch(kinds)?;
+        *kinds = Kinds { age: kinds.age + 1, ..Kinds::default() };
         Ok(())
     }
 
     /// Writes what is left, and the regions.
     pub fn finish(self) -> Result<Accesses, ImportError> {
-        let Self { run, source, build, mut words, reorder, mut trace, accesses, .. } = self;
+        let Self { run, source, build, mut kinds, reorder, mut trace, accesses } = self;
         let mut reorder = reorder.unwrap_or_default();
-        reorder.hand_on_all(&mut |row| trace.push(row, &mut words))?;
+        reorder.hand_on_all(&mut |row| trace.push(row, &mut kinds))?;
         let out_of_order = reorder.backward_rows();
-        trace.write_batch(&mut words)?;
+        trace.write_batch(&mut kinds)?;
         let (mut counts, labels) = trace.finish()?;
         let mut regions = TableWriter::create(run.path(), Table::RegionMap)?;
         regions.write(&region_map::batch(&labels.regions))?;
@@ -195,73 +211,89 @@ impl<'a> AccessSink<'a> {
     }
 }
 
+/// Kinds of accesses, by number.
+#[derive(Default)]
+struct Kinds {
+    words: Words,
+    rows: Vec<NumberedRow>,
+    rules: Vec<KindRule>,
+    numbers: FxHashMap<NumberedRow, u32>,
+    last: u32,
+    age: u64,
+}
+
+impl Kinds {
+    /// Whether another kind could be one too many. Steps and tensors make more kinds than there are texts.
+    fn is_full(&self) -> bool {
+        self.words.len() + NumberedRow::TEXTS_MAX > Words::USUAL_MAX || self.rows.len() == Words::USUAL_MAX
+    }
+
+    /// The kind of an access; the one before is tried first.
+    fn number_of(&mut self, access: &TraceRow<'_>, ask: impl FnOnce() -> KindRule) -> u32 {
+        let last = self.rows.get(self.last as usize).copied();
+        let kind = access.numbered(&mut self.words, &last.unwrap_or(NumberedRow::EMPTY)).kind();
+        if last != Some(kind) {
+            self.last = *self.numbers.entry(kind).or_insert_with(|| {
+                self.rows.push(kind);
+                self.rules.push(ask());
+                self.rows.len() as u32 - 1
+            });
+        }
+        self.last
+    }
+
+    /// The access with its texts.
+    fn whole(&self, row: &KindRow) -> TraceRow<'_> {
+        row.whole(self.rows[row.kind as usize].with_texts(&self.words))
+    }
+}
+
 /// `trace.parquet` on its way.
 struct LabelledTrace {
     labeller: RuleLabeller,
-    matching: Matching,
-    builder: NumberedTraceBuilder,
+    builder: KindTraceBuilder,
     writer: TableWriter,
     rows_by_type: [u64; RegionType::ALL.len()],
     span_ns: Option<(u64, u64)>,
 }
 
-/// What the rules say about the texts of accesses, by the numbers of symbol, library and source.
-#[derive(Default)]
-struct Matching {
-    places: FxHashMap<[u32; 3], usize>,
-    rules: Vec<MatchingRules>,
-    last: Option<([u32; 3], usize)>,
-}
-
-impl Matching {
-    /// Asks once for each combination.
-    #[inline]
-    fn of(&mut self, row: &NumberedRow, ask: impl FnOnce() -> MatchingRules) -> &MatchingRules {
-        let texts = [row.symbol, row.dso, row.source];
-        let place = match self.last {
-            Some((last, place)) if last == texts => place,
-            _ => *self.places.entry(texts).or_insert_with(|| {
-                self.rules.push(ask());
-                self.rules.len() - 1
-            }),
-        };
-        self.last = Some((texts, place));
-        &self.rules[place]
-    }
-}
-
 impl LabelledTrace {
-    fn create(run: &RunDir, labeller: RuleLabeller) -> Result<Self, StoreError> {
+    fn create(run: &RunDir, basis: Basis, labeller: RuleLabeller) -> Result<Self, StoreError> {
         Ok(Self {
             labeller,
-            matching: Matching::default(),
-            builder: NumberedTraceBuilder::new(run.run_id()),
-            writer: TableWriter::create(run.path(), Table::Trace)?,
+            builder: KindTraceBuilder::new(run.run_id()),
+            writer: TableWriter::create_of(run.path(), Table::Trace, basis)?,
             rows_by_type: [0; RegionType::ALL.len()],
             span_ns: None,
         })
     }
 
     #[inline]
-    fn push(&mut self, row: &NumberedRow, words: &mut Words) -> Result<(), ImportError> {
-        let access = row.with_texts(words);
-        let labeller = &mut self.labeller;
-        let matching = self.matching.of(row, || labeller.matching_rules(&access));
-        let Some(label) = labeller.label_by(matching, &access).map_err(unlabelled)? else { return Ok(()) };
-        let Label { region_type, region_id, .. } = label;
-        self.builder.push(&NumberedRow { region_type, region_id, ..*row });
+    fn push(&mut self, row: &KindRow, kinds: &mut Kinds) -> Result<(), ImportError> {
+        let kind = &kinds.rows[row.kind as usize];
+        let accessed = Accessed {
+            timestamp_ns: row.timestamp_ns,
+            address: row.address,
+            size_bytes: row.size_bytes,
+            op_type: kind.op_type,
+            region_type: kind.region_type,
+            region_id: kind.region_id,
+        };
+        let label = self.labeller.label_by(kinds.rules[row.kind as usize], &accessed, || kinds.whole(row));
+        let Some(Label { region_type, region_id, .. }) = label.map_err(unlabelled)? else { return Ok(()) };
+        self.builder.push(row, region_type, region_id);
         self.rows_by_type[region_type as usize] += 1;
         let time_ns = row.timestamp_ns;
         let (first_ns, last_ns) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first_ns.min(time_ns), last_ns.max(time_ns)));
         if self.builder.len() >= ROWS_PER_BATCH {
-            self.write_batch(words)?;
+            self.write_batch(kinds)?;
         }
         Ok(())
     }
 
-    fn write_batch(&mut self, words: &mut Words) -> Result<(), StoreError> {
-        self.writer.write(&self.builder.finish_batch(words))
+    fn write_batch(&mut self, kinds: &mut Kinds) -> Result<(), StoreError> {
+        self.writer.write(&self.builder.finish_batch(&kinds.rows, &mut kinds.words))
     }
 
     fn finish(self) -> Result<(AccessCounts, RuleLabels), ImportError> {
@@ -284,6 +316,7 @@ impl LabelledTrace {
     }
 }
 
+#[cold]
 fn unlabelled(access: UnlabelledAccess) -> ImportError {
     ImportError::Refused { message: access.to_string(), hints: access.hints() }
 }

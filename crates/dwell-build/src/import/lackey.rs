@@ -5,7 +5,7 @@ use std::path::Path;
 use dwell_decode::error::{DecodeError, DecodeReason};
 use dwell_decode::lackey::{LackeyAccess, LackeyClock, LackeyCounts, LackeyDecoder, SkipReason};
 use dwell_events::schema::loss::LossRow;
-use dwell_events::schema::trace::TraceRow;
+use dwell_events::schema::trace::{KindRow, TraceRow};
 use dwell_events::{Basis, LossKind, OpType};
 use dwell_metadata::{CollectorUse, RunMetadata, Timestamps};
 use dwell_store::{RunDir, StoreError};
@@ -85,7 +85,10 @@ impl From<DecodeError> for Stopped {
 fn read_file(path: &Path, decoder: &mut LackeyDecoder, sink: &mut AccessSink<'_>) -> Result<(), ImportError> {
     const READING: &str = "reading output of lackey";
     let mut file = dwell_files::open_with_end(path).map_err(|error| StoreError::from_io(READING, path, error))?;
-    let mut each = |access: LackeyAccess| sink.push(&row(access)).map_err(Stopped::Importing);
+    // There are no others, so these two keep their numbers.
+    let (load, store) = (sink.kind_of(&kind(OpType::Load))?, sink.kind_of(&kind(OpType::Store))?);
+    let row = |access: LackeyAccess| row(access, if access.is_store { store } else { load });
+    let mut each = |access: LackeyAccess| sink.push_row(row(access)).map_err(Stopped::Importing);
     decoder.read(&mut file, &mut each).map_err(|stopped| match stopped {
         Stopped::Importing(error) => error,
         Stopped::Decoding(DecodeError { reason: DecodeReason::Read(error), .. }) => {
@@ -95,15 +98,21 @@ fn read_file(path: &Path, decoder: &mut LackeyDecoder, sink: &mut AccessSink<'_>
     })
 }
 
-fn row(access: LackeyAccess) -> TraceRow<'static> {
-    TraceRow {
+fn kind(op_type: OpType) -> TraceRow<'static> {
+    TraceRow { op_type, source: SOURCE, ..TraceRow::EMPTY }
+}
+
+#[inline]
+fn row(access: LackeyAccess, kind: u32) -> KindRow {
+    KindRow {
         timestamp_ns: access.ordinal,
         address: access.address,
         size_bytes: access.size_bytes,
-        op_type: if access.is_store { OpType::Store } else { OpType::Load },
-        source: SOURCE,
         period: 1,
-        ..TraceRow::EMPTY
+        access_latency_ns: None,
+        thread_id: None,
+        cpu_id: None,
+        kind,
     }
 }
 

@@ -15,11 +15,12 @@ use std::path::Path;
 use dwell_decode::data_source::{DataSource, MemoryOp};
 use dwell_decode::error::DecodeError;
 use dwell_events::schema::loss::LossRow;
-use dwell_events::schema::trace::TraceRow;
+use dwell_events::schema::trace::{KindRow, TraceRow};
 use dwell_events::{Basis, LossKind, OpType};
 use dwell_files::{FileError, open_ordinary};
 use dwell_metadata::{CollectorAbout, CollectorUse, ImportOrigin, RunMetadata};
 use dwell_store::{RunDir, StoreError};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -28,6 +29,9 @@ use super::{ImportError, ImportOption, ImportRequest, ImportSummary, Imported, S
 
 /// Name of the source, as in the column `source`.
 pub(super) const SOURCE: &str = "perf_mem";
+
+/// Kinds of samples that are remembered.
+const KINDS_MAX: usize = 1 << 16;
 
 const CPU_MHZ: &str = "cpu-mhz";
 const UNKNOWN_OP: &str = "unknown-op";
@@ -65,6 +69,25 @@ pub(super) struct PerfAccess<'a> {
     pub thread: Option<u32>,
     /// 0 if it is not known.
     pub period: u64,
+    /// If it is known: the same in samples with the same data source, event, symbol and file, and in no others.
+    pub alike: Option<(u64, u64)>,
+}
+
+/// What samples that are alike have in common.
+#[derive(Clone, Copy)]
+struct SampleKind {
+    /// Place in [`PerfSink::events`].
+    event: usize,
+    /// Number of the kind of their accesses, or why they are none.
+    access: Result<u32, NoAccess>,
+}
+
+/// What a sample is that is neither load nor store.
+#[derive(Clone, Copy)]
+enum NoAccess {
+    Prefetch,
+    InstructionFetch,
+    Unknown,
 }
 
 /// What a recording says of itself.
@@ -114,6 +137,9 @@ pub(super) struct PerfSink<'a> {
     counts: SampleCounts,
     /// Samples of each event. A recording has two or three, so they are found faster one by one than in a tree.
     events: Vec<(String, u64)>,
+    kinds: FxHashMap<(u64, u64), SampleKind>,
+    /// [`AccessSink::kind_age`] of their numbers.
+    kind_age: u64,
 }
 
 impl<'a> PerfSink<'a> {
@@ -129,11 +155,18 @@ impl<'a> PerfSink<'a> {
             },
             counts: SampleCounts::default(),
             events: Vec::new(),
+            kinds: FxHashMap::default(),
+            kind_age: 0,
         })
     }
 
+    #[inline]
     pub fn push(&mut self, sample: &PerfAccess<'_>) -> Result<(), ImportError> {
-        self.count_event(sample.event);
+        let kind = match sample.alike {
+            Some(alike) => self.kind_of_alike(alike, sample)?,
+            None => self.kind_of(sample)?,
+        };
+        self.events[kind.event].1 += 1;
         let counts = &mut self.counts;
         let Some(timestamp_ns) = sample.time_ns else {
             counts.without_time += 1;
@@ -143,15 +176,10 @@ impl<'a> PerfSink<'a> {
             counts.without_address += 1;
             return Ok(());
         };
-        let op_type = match operation(sample).or(self.unknown_op.map(as_memory_op)) {
-            Some(MemoryOp::Load) => OpType::Load,
-            Some(MemoryOp::Store) => OpType::Store,
-            other => {
-                *match other {
-                    Some(MemoryOp::Prefetch) => &mut counts.prefetches,
-                    Some(MemoryOp::Execute) => &mut counts.instruction_fetches,
-                    _ => &mut counts.without_op,
-                } += 1;
+        let kind = match kind.access {
+            Ok(kind) => kind,
+            Err(no_access) => {
+                *counts.of(no_access) += 1;
                 return Ok(());
             }
         };
@@ -159,30 +187,67 @@ impl<'a> PerfSink<'a> {
         // 0 stands for a latency that was not measured: of stores on most processors, of hits on AMD's.
         let cycles = sample.cycles.filter(|cycles| *cycles > 0);
         counts.latencies_in_cycles += u64::from(cycles.is_some() && self.cpu_mhz.is_none());
-        self.sink.push(&TraceRow {
+        self.sink.push_row(KindRow {
             timestamp_ns,
             address,
             size_bytes: 1,
-            op_type,
-            symbol: sample.symbol,
-            dso: sample.dso,
             access_latency_ns: cycles.zip(self.cpu_mhz).map(|(cycles, mhz)| latency_ns(cycles, mhz)),
-            cache_level: sample.data_source.and_then(DataSource::answering_level),
             cpu_id: sample.cpu.and_then(|cpu| cpu.try_into().ok()),
             thread_id: sample.thread,
-            source: SOURCE,
             // Even one sample for each event is no access each: the event is a first touch, or a fraction of the loads. A period
             // of 1 would say that every access is there; 0 is unknown.
             period: if sample.period == 1 { 0 } else { sample.period },
-            ..TraceRow::EMPTY
+            kind,
         })
     }
 
-    fn count_event(&mut self, event: &str) {
-        match self.events.iter_mut().find(|(name, _)| name == event) {
-            Some((_, count)) => *count += 1,
-            None => self.events.push((event.to_owned(), 1)),
+    #[inline]
+    fn kind_of_alike(&mut self, alike: (u64, u64), sample: &PerfAccess<'_>) -> Result<SampleKind, ImportError> {
+        match self.kinds.get(&alike) {
+            Some(kind) if self.kind_age == self.sink.kind_age() => Ok(*kind),
+            _ => self.meet(alike, sample),
         }
+    }
+
+    #[cold]
+    fn meet(&mut self, alike: (u64, u64), sample: &PerfAccess<'_>) -> Result<SampleKind, ImportError> {
+        let kind = self.kind_of(sample)?;
+        if self.kind_age != self.sink.kind_age() || self.kinds.len() == KINDS_MAX {
+            self.kinds.clear();
+            self.kind_age = self.sink.kind_age();
+        }
+        self.kinds.insert(alike, kind);
+        Ok(kind)
+    }
+
+    fn kind_of(&mut self, sample: &PerfAccess<'_>) -> Result<SampleKind, ImportError> {
+        let op_type = match operation(sample).or(self.unknown_op.map(as_memory_op)) {
+            Some(MemoryOp::Load) => Ok(OpType::Load),
+            Some(MemoryOp::Store) => Ok(OpType::Store),
+            Some(MemoryOp::Prefetch) => Err(NoAccess::Prefetch),
+            Some(MemoryOp::Execute) => Err(NoAccess::InstructionFetch),
+            None => Err(NoAccess::Unknown),
+        };
+        let access = match op_type {
+            Ok(op_type) => Ok(self.sink.kind_of(&TraceRow {
+                op_type,
+                symbol: sample.symbol,
+                dso: sample.dso,
+                cache_level: sample.data_source.and_then(DataSource::answering_level),
+                source: SOURCE,
+                ..TraceRow::EMPTY
+            })?),
+            Err(no_access) => Err(no_access),
+        };
+        Ok(SampleKind { event: self.place_of_event(sample.event), access })
+    }
+
+    fn place_of_event(&mut self, event: &str) -> usize {
+        let known = self.events.iter().position(|(name, _)| name == event);
+        known.unwrap_or_else(|| {
+            self.events.push((event.to_owned(), 0));
+            self.events.len() - 1
+        })
     }
 
     /// Completes the tables, and says what every import of perf says the same way.
@@ -292,12 +357,27 @@ fn as_memory_op(op: OpType) -> MemoryOp {
 }
 
 /// Cycles at a clock, to the nearest nanosecond.
+#[inline]
 fn latency_ns(cycles: u64, mhz: u64) -> u32 {
+    // Numbers of 128 bits take a processor twenty times as long to divide.
+    if let Ok(cycles) = u32::try_from(cycles) {
+        let ns = (u64::from(cycles) * 1000).saturating_add(mhz / 2) / mhz.max(1);
+        return u32::try_from(ns).unwrap_or(u32::MAX);
+    }
     let ns = (u128::from(cycles) * 1000 + u128::from(mhz) / 2) / u128::from(mhz.max(1));
     u32::try_from(ns).unwrap_or(u32::MAX)
 }
 
 impl SampleCounts {
+    #[inline]
+    fn of(&mut self, no_access: NoAccess) -> &mut u64 {
+        match no_access {
+            NoAccess::Prefetch => &mut self.prefetches,
+            NoAccess::InstructionFetch => &mut self.instruction_fetches,
+            NoAccess::Unknown => &mut self.without_op,
+        }
+    }
+
     fn skipped(&self) -> [(&'static str, u64); 5] {
         [
             ("without_time", self.without_time),

@@ -58,7 +58,13 @@ fn refused(path: &Path, error: &DecodeError) -> ImportError {
         DecodeReason::Unsupported(_) => vec!["print it where it was recorded, and import the text: `perf script --ns -F \
                                               comm,pid,tid,cpu,time,period,event,addr,ip,sym,dso,weight,data_src >FILE`, \
                                               `dwell import perf-script FILE`".to_owned()],
-        _ => Vec::new(),
+        DecodeReason::Read(_) => Vec::new(),
+        _ => vec![format!(
+            "if perf reads the file (`perf script --header-only -i {}`), import its text: `perf script --ns -F \
+             comm,pid,tid,cpu,time,period,event,addr,ip,sym,dso,weight,data_src >FILE`, `dwell import perf-script FILE`; if not, \
+             copy the recording again",
+            path.display()
+        )],
     };
     perf::undecodable(path, error, hints)
 }
@@ -110,6 +116,7 @@ impl Functions<fn(&str) -> Option<Vec<u8>>> {
         let pid = if sample.mode() == CpuMode::Kernel { Some(Mapping::KERNEL_PID) } else { process.map(|it| it.pid) };
         let place = pid.zip(sample.ip()).and_then(|(pid, ip)| self.spaces.find(pid, ip));
         let event = recording.events.get(sample.event());
+        let name = place.map_or(0, |place| self.symbols.number_of(place, &self.spaces, recording));
         let fixed_period = event.and_then(|event| event.fixed_period());
         sink.push(&PerfAccess {
             time_ns: sample.time_ns(),
@@ -117,13 +124,25 @@ impl Functions<fn(&str) -> Option<Vec<u8>>> {
             data_source: sample.data_source(),
             event: event.map_or("", |event| &event.name),
             cycles: sample.weight().map(|weight| weight.access_cycles()),
-            symbol: place.map_or("", |place| self.symbols.find(place, &self.spaces, recording)),
+            symbol: self.symbols.name(name),
             dso: place.map_or("", |place| self.spaces.name(place.file)),
             cpu: sample.cpu(),
             thread: process.map(|process| process.tid),
             period: sample.period().or(fixed_period).unwrap_or(0),
+            alike: alike(sample, name, place.map(|place| place.file.index())),
         })
     }
+}
+
+/// Event, name and file of a sample in one number, and its data source; none if one of them has more bits than are kept
+/// for it.
+#[inline]
+fn alike(sample: &Sample, name: u32, file: Option<usize>) -> Option<(u64, u64)> {
+    let (event, file) = (sample.event() as u64, file.map_or(0, |file| file as u64 + 1));
+    let source = sample.data_source().map(|source| source.0);
+    let fits = event < 1 << 15 && name < 1 << 24 && file < 1 << 24;
+    let numbers = event << 1 | u64::from(source.is_some()) | u64::from(name) << 16 | file << 40;
+    fits.then_some((numbers, source.unwrap_or(0)))
 }
 
 fn described(recording: &Recording, objects: ObjectCounts) -> PerfRecording {

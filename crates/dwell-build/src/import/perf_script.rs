@@ -75,6 +75,7 @@ fn access<'a>(sample: &ScriptSample<'a>) -> PerfAccess<'a> {
         cpu: sample.cpu,
         thread: sample.tid,
         period: sample.period.unwrap_or(0),
+        alike: sample.alike,
     }
 }
 

@@ -3,15 +3,17 @@
 //! A row waits until so many rows came after it that an earlier one is unlikely. One that comes later still is handed on
 //! where it is: nothing is dropped, and whoever labels it counts it as late.
 
-use dwell_events::schema::trace::NumberedRow;
+use std::collections::VecDeque;
 
-/// Rows that wait at most, at about 120 bytes each; half of them are handed on at a time.
+use dwell_events::schema::trace::KindRow;
+
+/// Rows that wait at most, at 56 bytes each; half of them are handed on at a time.
 const WAITING_MAX: usize = 1 << 18;
 
 /// Rows that wait for earlier ones.
 #[derive(Default)]
 pub(super) struct Reorder {
-    waiting: Vec<NumberedRow>,
+    waiting: VecDeque<KindRow>,
     is_unsorted: bool,
     /// Rows that came after a row of a later time.
     backward_rows: u64,
@@ -21,11 +23,7 @@ pub(super) struct Reorder {
 impl Reorder {
     /// Takes a row. If enough wait, the earlier half goes to `each`, by time; rows of the same time as they came.
     #[inline]
-    pub(super) fn push<E>(
-        &mut self,
-        row: NumberedRow,
-        each: &mut impl FnMut(&NumberedRow) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn push<E>(&mut self, row: KindRow, each: &mut impl FnMut(&KindRow) -> Result<(), E>) -> Result<(), E> {
         if self.waiting.len() == WAITING_MAX {
             self.hand_on(WAITING_MAX / 2, each)?;
         }
@@ -33,7 +31,7 @@ impl Reorder {
         self.backward_rows += u64::from(is_backward);
         self.is_unsorted |= is_backward;
         self.newest_ns = self.newest_ns.max(row.timestamp_ns);
-        self.waiting.push(row);
+        self.waiting.push_back(row);
         Ok(())
     }
 
@@ -43,17 +41,15 @@ impl Reorder {
     }
 
     /// Hands on every row.
-    pub(super) fn hand_on_all<E>(&mut self, each: &mut impl FnMut(&NumberedRow) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn hand_on_all<E>(&mut self, each: &mut impl FnMut(&KindRow) -> Result<(), E>) -> Result<(), E> {
         self.hand_on(self.waiting.len(), each)
     }
 
-    fn hand_on<E>(&mut self, rows: usize, each: &mut impl FnMut(&NumberedRow) -> Result<(), E>) -> Result<(), E> {
+    fn hand_on<E>(&mut self, rows: usize, each: &mut impl FnMut(&KindRow) -> Result<(), E>) -> Result<(), E> {
         if std::mem::take(&mut self.is_unsorted) {
-            self.waiting.sort_by_key(|row| row.timestamp_ns);
+            self.waiting.make_contiguous().sort_by_key(|row| row.timestamp_ns);
         }
-        self.waiting[..rows].iter().try_for_each(each)?;
-        self.waiting.drain(..rows);
-        Ok(())
+        self.waiting.drain(..rows).try_for_each(|row| each(&row))
     }
 }
 
@@ -61,17 +57,20 @@ impl Reorder {
 mod tests {
     use std::convert::Infallible;
 
+    use dwell_events::schema::trace::TraceRow;
+
     use super::*;
 
-    /// Times and symbols as they come out, and how many rows came backward.
+    /// Times and kinds as they come out, and how many rows came backward.
     fn ordered(rows: impl Iterator<Item = (u64, u32)>) -> (Vec<(u64, u32)>, u64) {
         let (mut reorder, mut out) = (Reorder::default(), Vec::new());
-        let mut each = |row: &NumberedRow| {
-            out.push((row.timestamp_ns, row.symbol));
+        let mut each = |row: &KindRow| {
+            out.push((row.timestamp_ns, row.kind));
             Ok::<(), Infallible>(())
         };
-        for (timestamp_ns, symbol) in rows {
-            let Ok(()) = reorder.push(NumberedRow { timestamp_ns, symbol, ..NumberedRow::EMPTY }, &mut each);
+        for (timestamp_ns, kind) in rows {
+            let row = TraceRow { timestamp_ns, ..TraceRow::EMPTY }.of_kind(kind);
+            let Ok(()) = reorder.push(row, &mut each);
         }
         let Ok(()) = reorder.hand_on_all(&mut each);
         (out, reorder.backward_rows())

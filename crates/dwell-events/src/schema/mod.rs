@@ -16,6 +16,7 @@ pub mod tokens;
 pub mod trace;
 mod trace_builder;
 mod trace_columns;
+mod trace_kinds;
 mod words;
 
 use arrow_array::builder::StringDictionaryBuilder;

@@ -7,8 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-pub use super::trace_builder::{NumberedTraceBuilder, TraceBuilder};
+pub use super::trace_builder::TraceBuilder;
 pub use super::trace_columns::{TraceColumns, UnfitTrace};
+pub use super::trace_kinds::{KindRow, KindTraceBuilder};
 use super::{Meaning, Words, column, meaning, optional, text};
 use crate::{OpType, Phase, RegionType};
 
@@ -34,7 +35,7 @@ pub type TraceRow<'a> = Row<&'a str>;
 pub type NumberedRow = Row<u32>;
 
 /// One access whose texts are of this type; see [`TraceRow`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row<Text> {
     /// CLOCK_MONOTONIC nanoseconds at which the operation that made the access completed.
     pub timestamp_ns: u64,

@@ -55,7 +55,7 @@ impl TraceBuilder {
 }
 
 /// The same as [`TraceBuilder`] for rows whose texts are numbered already.
-pub struct NumberedTraceBuilder {
+pub(super) struct NumberedTraceBuilder {
     run_ids: Arc<StringArray>,
     next_sample_id: u64,
     timestamps_ns: Vec<u64>,
@@ -114,11 +114,6 @@ impl NumberedTraceBuilder {
     /// Rows gathered since the last batch.
     pub fn len(&self) -> usize {
         self.addresses.len()
-    }
-
-    /// Whether nothing was gathered since the last batch.
-    pub fn is_empty(&self) -> bool {
-        self.addresses.is_empty()
     }
 
     /// Adds one access.

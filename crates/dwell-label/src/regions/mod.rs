@@ -127,7 +127,7 @@ impl Regions {
                 Err(unlabelled) => _ = self.unlabelled.get_or_insert(unlabelled),
             }
         }
-        self.table.count(access.region_id, &access);
+        self.table.count(access.region_id, &(&access).into());
         out.push(&access);
     }
 

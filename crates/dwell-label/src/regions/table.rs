@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use dwell_events::RegionType;
 use dwell_events::schema::region_map::RegionRow;
-use dwell_events::schema::trace::TraceRow;
 
 use super::{KnownRegion, RegionPlace};
-use crate::rules::{Classifier, DecidedBy, Verdict};
+use crate::rules::{Accessed, Classifier, DecidedBy, Verdict};
 
 /// What `origin` says of regions whose bytes nobody saw arrive.
 const ORIGIN_UNKNOWN: &str = "unknown";
@@ -77,7 +76,7 @@ impl RegionTable {
 
     /// Adds one access to the sums of a region.
     #[inline]
-    pub(crate) fn count(&mut self, region_id: u32, access: &TraceRow<'_>) {
+    pub(crate) fn count(&mut self, region_id: u32, access: &Accessed) {
         let Some(at) = (region_id as usize).checked_sub(1) else { return };
         let Some(Region { row, grows }) = self.regions.get_mut(at) else { return };
         if *grows {
@@ -89,7 +88,7 @@ impl RegionTable {
     }
 
     /// The region of an access, given what it was found to be; 0 if it has none.
-    pub(crate) fn region_of(&mut self, access: &TraceRow<'_>, verdict: &Verdict, classifier: &Classifier) -> u32 {
+    pub(crate) fn region_of(&mut self, access: &Accessed, verdict: &Verdict, classifier: &Classifier) -> u32 {
         let region_type = verdict.region_type;
         if access.region_id != 0 {
             let is_same = access.region_type == region_type;
@@ -115,7 +114,7 @@ impl RegionTable {
     }
 
     /// The region of the accesses to a declared region that are of another type than it is, by rules.
-    fn split(&mut self, access: &TraceRow<'_>, region_type: RegionType) -> u32 {
+    fn split(&mut self, access: &Accessed, region_type: RegionType) -> u32 {
         let key = RegionKey::Input(access.region_id, region_type);
         if let Some(&id) = self.by_key.get(&key) {
             return id;
@@ -137,7 +136,7 @@ impl RegionTable {
     }
 
     /// The region that the access's page is in, or that ends or begins beside it, or a new one.
-    fn region_by_pages(&mut self, region_type: RegionType, access: &TraceRow<'_>, classifier: &Classifier) -> u32 {
+    fn region_by_pages(&mut self, region_type: RegionType, access: &Accessed, classifier: &Classifier) -> u32 {
         if classifier.is_late(access.timestamp_ns) {
             return self.keyed(RegionKey::Late(region_type), region_type, access, None);
         }
@@ -145,13 +144,7 @@ impl RegionTable {
         known.unwrap_or_else(|| self.add(region_type, KnownRegion::from(access), true))
     }
 
-    fn keyed(
-        &mut self,
-        key: RegionKey,
-        region_type: RegionType,
-        access: &TraceRow<'_>,
-        known: Option<KnownRegion>,
-    ) -> u32 {
+    fn keyed(&mut self, key: RegionKey, region_type: RegionType, access: &Accessed, known: Option<KnownRegion>) -> u32 {
         if let Some(&region_id) = self.by_key.get(&key) {
             return region_id;
         }
@@ -188,8 +181,8 @@ impl RegionTable {
     }
 }
 
-impl From<&TraceRow<'_>> for KnownRegion {
-    fn from(access: &TraceRow<'_>) -> Self {
+impl From<&Accessed> for KnownRegion {
+    fn from(access: &Accessed) -> Self {
         Self {
             address: access.address,
             size_bytes: access.size_bytes,

@@ -4,8 +4,8 @@ use dwell_events::RegionType;
 use dwell_events::schema::trace::TraceRow;
 
 use super::page_types::{Owner, PageTypes, neighbours};
-use super::rule::{AppliesTo, MatchingRules, Rule, RuleSearch};
-use super::{DecidedBy, RuleSet};
+use super::rule::{KindRule, RuleSearch};
+use super::{Accessed, DecidedBy, RuleSet};
 
 /// What an access was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +45,16 @@ impl Classifier {
         &self.rules
     }
 
-    /// The label of an access.
-    pub(crate) fn decide(&mut self, access: &TraceRow<'_>) -> Verdict {
+    /// What the rules say about accesses of the kind of this one.
+    pub(crate) fn rule_of(&mut self, access: &TraceRow<'_>) -> KindRule {
         let matching = self.search.matching(self.rules.rules(), access);
-        let rule = matching.and_then(|matching| matching.first_match(self.rules.rules(), access));
-        self.decide_after(rule, access)
+        KindRule::of(matching.and_then(|matching| matching.first_match(self.rules.rules(), access)))
     }
 
-    /// The same where it is known which rules match its texts.
-    pub(crate) fn decide_by(&self, matching: &MatchingRules, access: &TraceRow<'_>) -> Verdict {
-        self.decide_after(matching.first_match(self.rules.rules(), access), access)
-    }
-
-    /// The label of an access, given the first rule that matches it.
-    fn decide_after(&self, rule: Option<&Rule>, access: &TraceRow<'_>) -> Verdict {
-        let is_override = rule.is_some_and(|rule| rule.applies_to == AppliesTo::All);
-        let by_rule = rule.map(|rule| rule.region).filter(|&region| region != RegionType::Unknown);
+    /// The label of an access, given what the rules say about its kind.
+    #[inline]
+    pub(crate) fn decide(&self, rule: KindRule, access: &Accessed) -> Verdict {
+        let KindRule { region: by_rule, is_override } = rule;
         match by_rule {
             Some(region) if is_override => return Verdict::new(region, DecidedBy::Override),
             _ if access.region_type != RegionType::Unknown && !is_override => {
@@ -84,7 +78,8 @@ impl Classifier {
     }
 
     /// What the pages of an access are from now on. An access that comes late says nothing: later ones have spoken.
-    pub(crate) fn settle(&mut self, access: &TraceRow<'_>, region_type: RegionType, region_id: u32) {
+    #[inline]
+    pub(crate) fn settle(&mut self, access: &Accessed, region_type: RegionType, region_id: u32) {
         if region_type == RegionType::Unknown || self.is_late(access.timestamp_ns) {
             return;
         }

@@ -10,6 +10,7 @@
 //!
 //! The order of decisions and why it is that one: `docs/labeller.md`.
 
+mod accessed;
 mod classifier;
 mod decided_by;
 mod error;
@@ -22,12 +23,13 @@ mod rule_set;
 mod stage;
 mod unlabelled;
 
+pub use accessed::Accessed;
 pub(crate) use classifier::{Classifier, Verdict};
 pub use decided_by::DecidedBy;
 pub use dwell_events::UnknownPolicy;
 pub use error::RulesError;
 pub use registered_ranges::RegisteredRange;
-pub use rule::MatchingRules;
+pub use rule::KindRule;
 pub use rule_labeller::{RuleLabeller, RuleLabels};
 pub use rule_set::RuleSet;
 pub(crate) use stage::RuleStage;

@@ -44,13 +44,31 @@ impl Rule {
     }
 }
 
+/// What the rules say about accesses of one kind: those with the same texts, phase and operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindRule {
+    /// What the first rule that matches says; none if it says nothing.
+    pub(crate) region: Option<RegionType>,
+    /// Whether it says so of accesses that have a label too.
+    pub(crate) is_override: bool,
+}
+
+impl KindRule {
+    pub(crate) fn of(rule: Option<&Rule>) -> Self {
+        Self {
+            region: rule.map(|rule| rule.region).filter(|region| *region != RegionType::Unknown),
+            is_override: rule.is_some_and(|rule| rule.applies_to == AppliesTo::All),
+        }
+    }
+}
+
 /// The rules whose texts match those of an access, in their order. Whether one of them matches the access as a whole is
 /// quickly said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MatchingRules(Box<[u32]>);
+pub(crate) struct MatchingRules(Box<[u32]>);
 
 impl MatchingRules {
-    pub(crate) fn of(rules: &[Rule], access: &TraceRow<'_>) -> Self {
+    fn of(rules: &[Rule], access: &TraceRow<'_>) -> Self {
         let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.matches_text(access));
         Self(matching.map(|(index, _)| index).collect())
     }

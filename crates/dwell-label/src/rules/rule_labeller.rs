@@ -7,7 +7,7 @@ use dwell_events::schema::region_map::RegionRow;
 use dwell_events::schema::trace::TraceRow;
 
 use super::stage::RuleStage;
-use super::{Label, LabelCounts, MatchingRules, RuleSet, UnknownPolicy, UnlabelledAccess};
+use super::{Accessed, KindRule, Label, LabelCounts, RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::regions::{KnownRegion, Numbering, RegionTable};
 
 /// What is known at the end, besides the labels.
@@ -44,27 +44,29 @@ impl RuleLabeller {
     /// The label of the next access; none if it is to be dropped.
     pub fn label(&mut self, access: &TraceRow<'_>) -> Result<Option<Label>, UnlabelledAccess> {
         let label = self.stage.label(access, &mut self.regions)?;
-        Ok(self.counted(label, access))
+        Ok(self.counted(label, &access.into()))
     }
 
-    /// The rules that match the texts of an access, for [`RuleLabeller::label_by`].
-    pub fn matching_rules(&self, access: &TraceRow<'_>) -> MatchingRules {
-        self.stage.matching_rules(access)
+    /// What the rules say about accesses of the kind of this one, for [`RuleLabeller::label_by`].
+    pub fn rule_of(&mut self, access: &TraceRow<'_>) -> KindRule {
+        self.stage.rule_of(access)
     }
 
-    /// The label of the next access, of whose texts [`RuleLabeller::matching_rules`] was asked before: callers that have
-    /// numbered their texts need not look at them for every access.
-    pub fn label_by(
+    /// The label of the next access, of whose kind [`RuleLabeller::rule_of`] was asked before: callers that have numbered
+    /// their kinds need not look at texts for every access. `whole` gives the texts for messages.
+    #[inline]
+    pub fn label_by<'t>(
         &mut self,
-        matching: &MatchingRules,
-        access: &TraceRow<'_>,
+        rule: KindRule,
+        access: &Accessed,
+        whole: impl FnOnce() -> TraceRow<'t>,
     ) -> Result<Option<Label>, UnlabelledAccess> {
-        let label = self.stage.label_by(matching, access, &mut self.regions)?;
+        let label = self.stage.label_by(rule, access, &mut self.regions, whole)?;
         Ok(self.counted(label, access))
     }
 
     #[inline]
-    fn counted(&mut self, label: Option<Label>, access: &TraceRow<'_>) -> Option<Label> {
+    fn counted(&mut self, label: Option<Label>, access: &Accessed) -> Option<Label> {
         if let Some(label) = label {
             self.regions.count(label.region_id, access);
         }

@@ -5,8 +5,8 @@ use dwell_events::schema::trace::TraceRow;
 use dwell_events::{LossKind, RegionType};
 
 use super::classifier::{Classifier, Verdict};
-use super::rule::MatchingRules;
-use super::{DecidedBy, RuleSet, UnknownPolicy, UnlabelledAccess};
+use super::rule::KindRule;
+use super::{Accessed, DecidedBy, RuleSet, UnknownPolicy, UnlabelledAccess};
 use crate::regions::RegionTable;
 
 /// Collector in whose name dropped accesses are counted.
@@ -77,41 +77,34 @@ impl RuleStage {
         access: &TraceRow<'_>,
         regions: &mut RegionTable,
     ) -> Result<Option<Label>, UnlabelledAccess> {
-        let verdict = self.classifier.decide(access);
-        self.label_as(verdict, access, regions)
+        let rule = self.classifier.rule_of(access);
+        self.label_by(rule, &access.into(), regions, || *access)
     }
 
-    /// The same where it is known which rules match its texts.
-    pub(crate) fn label_by(
+    /// What the rules say about accesses of the kind of this one.
+    pub(crate) fn rule_of(&mut self, access: &TraceRow<'_>) -> KindRule {
+        self.classifier.rule_of(access)
+    }
+
+    /// The same where it is known what the rules say about the kind of the access. `whole` gives its texts for messages.
+    #[inline]
+    pub(crate) fn label_by<'t>(
         &mut self,
-        matching: &MatchingRules,
-        access: &TraceRow<'_>,
+        rule: KindRule,
+        access: &Accessed,
         regions: &mut RegionTable,
+        whole: impl FnOnce() -> TraceRow<'t>,
     ) -> Result<Option<Label>, UnlabelledAccess> {
-        let verdict = self.classifier.decide_by(matching, access);
-        self.label_as(verdict, access, regions)
-    }
-
-    /// The rules that match the texts of an access.
-    pub(crate) fn matching_rules(&self, access: &TraceRow<'_>) -> MatchingRules {
-        MatchingRules::of(self.classifier.rules().rules(), access)
-    }
-
-    fn label_as(
-        &mut self,
-        verdict: Verdict,
-        access: &TraceRow<'_>,
-        regions: &mut RegionTable,
-    ) -> Result<Option<Label>, UnlabelledAccess> {
+        let verdict = self.classifier.decide(rule, access);
         self.count(access, &verdict);
         if verdict.region_type == RegionType::Unknown {
             match self.policy {
                 UnknownPolicy::Keep => {}
                 UnknownPolicy::Skip => {
-                    self.note_dropped(access);
+                    self.note_dropped(&whole());
                     return Ok(None);
                 }
-                UnknownPolicy::Error => return Err(UnlabelledAccess::from(access)),
+                UnknownPolicy::Error => return Err(UnlabelledAccess::from(&whole())),
             }
         }
         let region_id = regions.region_of(access, &verdict, &self.classifier);
@@ -129,7 +122,8 @@ impl RuleStage {
         RuleStageEnd { counts, dropped_bytes, first_dropped }
     }
 
-    fn count(&mut self, access: &TraceRow<'_>, verdict: &Verdict) {
+    #[inline]
+    fn count(&mut self, access: &Accessed, verdict: &Verdict) {
         self.counts.rows_in += 1;
         self.counts.late += u64::from(self.classifier.is_late(access.timestamp_ns));
         self.counts.by_decision[verdict.decided_by as usize] += 1;
