@@ -183,7 +183,7 @@ impl NumberedTraceBuilder {
 }
 
 /// The values, with room for as many in their place: batches of a table are of about one length.
-fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
+pub(super) fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(values.len());
     std::mem::replace(values, room)
 }

@@ -12,6 +12,7 @@ use arrow_array::{
 
 use super::sparse::SparseNumbers;
 use super::trace::{NumberedRow, Row, schema};
+use super::trace_builder::emptied;
 use super::words::Words;
 use crate::{OpType, PAGE_SHIFT, Phase, RegionType};
 
@@ -217,10 +218,4 @@ impl OfKinds<'_> {
             },
         }
     }
-}
-
-/// The values, with room for as many in their place: batches of a table are of about one length.
-fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = Vec::with_capacity(values.len());
-    std::mem::replace(values, room)
 }
