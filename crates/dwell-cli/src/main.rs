@@ -20,6 +20,8 @@ mod messages;
 mod model_cache;
 mod model_file;
 mod new_output;
+mod observe_target;
+mod observe_view;
 mod output;
 mod run_request;
 mod same_file;
@@ -60,6 +62,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => commands::run::run(&args),
         Command::Trace(args) => commands::trace::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::Observe(args) => commands::observe::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Validate(args) => commands::validate::run(&args),
         Command::Plan(args) => commands::plan::run(&args),

@@ -40,11 +40,11 @@ fn commands() -> Vec<(String, Command)> {
     let (mut open, mut found) = (vec![("dwell".to_owned(), root)], Vec::new());
     while let Some((words, command)) = open.pop() {
         let subcommands: Vec<&Command> = command.get_subcommands().filter(|command| is_shown(command)).collect();
-        if subcommands.is_empty() {
+        let named = |command: &Command| (format!("{words} {}", command.get_name()), command.clone());
+        open.extend(subcommands.iter().copied().map(named));
+        // Some commands do something of their own beside what their subcommands do.
+        if subcommands.is_empty() || !options(&command).is_empty() {
             found.push((words, command));
-        } else {
-            let named = |command: &Command| (format!("{words} {}", command.get_name()), command.clone());
-            open.extend(subcommands.into_iter().map(named));
         }
     }
     found

@@ -13,6 +13,7 @@ mod import;
 mod list;
 mod manual;
 mod model;
+mod observe;
 mod relabel;
 mod report;
 mod results;
@@ -40,6 +41,7 @@ pub(crate) use import::ImportCommand;
 pub(crate) use list::{LsArgs, ShowArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use model::{ArchitectureArg, InfoArgs, MakeArgs, ModelCommand, PullArgs, WeightTypeArg};
+pub(crate) use observe::ObserveArgs;
 pub(crate) use relabel::RelabelArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use results::{AnalyseArgs, RecoverArgs, VerifyArgs, exclusion_reason};
@@ -133,6 +135,8 @@ pub(crate) enum Command {
     Trace(Box<TraceArgs>),
     /// Sample the memory of a program and all its processes until it exits.
     Watch(WatchArgs),
+    /// Observe disks, scheduling, faults, system calls and TCP from the kernel.
+    Observe(Box<ObserveArgs>),
     /// Run a model and store activations in a tensor stream.
     Capture(Box<CaptureArgs>),
     /// Check an experiment file, and whether the experiment can run on this machine.

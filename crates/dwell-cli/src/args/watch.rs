@@ -50,7 +50,7 @@ pub(crate) struct WatchArgs {
     pub(crate) json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "a time that is not negative is needed".to_owned())
 }
