@@ -197,11 +197,15 @@ mod tests {
         };
         let key = |operation| DeviceKey { device: 254 << 20, operation };
         let earlier: DeviceEntries = [(key(0), entry(5, 3))].into();
-        let now: DeviceEntries = [(key(0), entry(9, 3)), (key(1), entry(2, 7)), (key(2), DeviceEntry::default())].into();
+        let now: DeviceEntries =
+            [(key(0), entry(9, 3)), (key(1), entry(2, 7)), (key(2), DeviceEntry::default())].into();
         let disks = [DiskStat::parse(LAST).unwrap()];
         let device = &latencies(&now, &earlier, &disks)[0];
         assert_eq!((device.device_name.as_str(), device.total, device.operations.len()), ("vda", 6, 2));
-        assert_eq!(device.buckets.iter().map(|bucket| (bucket.slot, bucket.count)).collect::<Vec<_>>(), [(3, 4), (7, 2)]);
+        assert_eq!(
+            device.buckets.iter().map(|bucket| (bucket.slot, bucket.count)).collect::<Vec<_>>(),
+            [(3, 4), (7, 2)]
+        );
         assert_eq!((inflight(&now, &disks)[0].count, inflight(&now, &disks)[0].kernel_count), (2, Some(1)));
         assert_eq!(latencies(&now, &now, &disks), []);
         assert_eq!(inflight(&now, &[])[0].device_name, "254:0");

@@ -8,6 +8,14 @@ pub(crate) const NAME_BYTES: usize = 16;
 pub(crate) const LOSSES: u32 = 4;
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IssuedEntry {
+    pub(crate) at_ns: u64,
+    pub(crate) device: u32,
+    pub(crate) operation: u32,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct DeviceKey {
     pub(crate) device: u32,
@@ -76,6 +84,8 @@ pub(crate) struct ThreadEntry {
 
 // SAFETY: whole numbers only, of fixed layout, with no bytes between them; any bytes are valid.
 unsafe impl Pod for DeviceKey {}
+// SAFETY: as above.
+unsafe impl Pod for IssuedEntry {}
 // SAFETY: as above.
 unsafe impl Pod for DeviceEntry {}
 // SAFETY: as above.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use dwell_clock::{monotonic_ns, process_cpu_ns, unix_ns};
 use dwell_host::Root;
-use dwell_observe::{CallUse, Line, Lost, ProcessUse, RunQueue, Source, SourceKind, TcpUse, buckets_of};
+use dwell_observe::{
+    CallUse, DeviceInflight, Line, Lost, ProcessUse, RunQueue, Source, SourceKind, TcpUse, buckets_of,
+};
 use jiff::Timestamp;
 
 use crate::calls::CALLS;
@@ -44,6 +46,8 @@ pub struct Observer {
     processes: ProcessDeltas,
     sources: BTreeMap<String, Source>,
     earlier: Earlier,
+    /// Requests of each device that count as completed though that was not seen.
+    forgotten: HashMap<u32, u64>,
 }
 
 /// Everything at the end of the last interval.
@@ -66,20 +70,18 @@ impl Observer {
         let root = Root::default();
         let trace = attach(&options)?;
         let sources = sources(&options.groups, &trace, &root);
-        let is_counted = |group: &Group| sources.get(group.name()).is_some_and(|source| source.source != SourceKind::Ebpf);
+        let is_counted =
+            |group: &Group| sources.get(group.name()).is_some_and(|source| source.source != SourceKind::Ebpf);
         let counted: Vec<Group> = options.groups.iter().copied().filter(is_counted).collect();
         let processes = ProcessDeltas::begin(root.clone(), options.chosen.clone(), counted, monotonic_ns())?;
-        let earlier = Earlier {
-            at_ns: monotonic_ns(),
-            cpu_ns: process_cpu_ns(),
-            disks: read_disks(&root).unwrap_or_default(),
-            pressure: read_pressure(&root).ok(),
-            tcp: read_tcp(&root).unwrap_or_default(),
-            ..Earlier::default()
-        };
         let boot_id = std::fs::read_to_string(root.path("proc/sys/kernel/random/boot_id")).unwrap_or_default();
         let boot_id = boot_id.trim().to_owned();
-        Ok(Self { options, root, boot_id, trace, deltas: ThreadDeltas::default(), processes, sources, earlier })
+        let (deltas, earlier) = (ThreadDeltas::default(), Earlier::default());
+        let mut observer =
+            Self { options, root, boot_id, trace, deltas, processes, sources, earlier, forgotten: HashMap::new() };
+        // What the counters say now is what the first interval begins with.
+        observer.read()?;
+        Ok(observer)
     }
 
     /// Where each group of fields comes from.
@@ -107,7 +109,8 @@ impl Observer {
             self.fill_disks(&mut line, counters.as_ref());
         }
         if self.has(Group::Psi) {
-            line.pressure = read_pressure(&self.root).ok().map(|now| pressure_since(now, self.earlier.pressure.as_ref()));
+            line.pressure =
+                read_pressure(&self.root).ok().map(|now| pressure_since(now, self.earlier.pressure.as_ref()));
             self.earlier.pressure.clone_from(&line.pressure);
         }
         if self.has(Group::Net)
@@ -154,12 +157,31 @@ impl Observer {
             Some(counters) => {
                 let devices: DeviceEntries = counters.devices.iter().copied().collect();
                 line.latency_histogram = Some(latencies(&devices, &self.earlier.devices, &disks));
-                line.inflight = Some(inflight(&devices, &disks));
+                line.inflight = Some(self.healed(inflight(&devices, &disks), &mut line.lost));
                 self.earlier.devices = devices;
             }
             None => line.inflight = Some(kernel_inflight(&disks)),
         }
         self.earlier.disks = disks;
+    }
+
+    /// Takes away requests that a disk does not have any more: their completion went by unseen.
+    fn healed(&mut self, mut inflight: Vec<DeviceInflight>, lost: &mut Lost) -> Vec<DeviceInflight> {
+        for device in &mut inflight {
+            let forgotten = self.forgotten.entry(device.device_id).or_default();
+            device.count = device.count.saturating_sub(*forgotten);
+            if device.count > 0
+                && device.kernel_count == Some(0)
+                && let Ok(trace) = &mut self.trace
+            {
+                // One that was issued in this interval may be in the kernel's count a moment later.
+                let unseen = trace.forget_requests(device.device_id, self.earlier.at_ns);
+                *forgotten += unseen;
+                lost.completions += unseen;
+                device.count = device.count.saturating_sub(unseen);
+            }
+        }
+        inflight
     }
 
     fn fill_processes(&mut self, line: &mut Line, counters: Option<Counters>) {
@@ -169,8 +191,9 @@ impl Observer {
         }
         if let Some(counters) = counters {
             self.fill_calls(line, &counters);
-            line.lost = self.lost_since(&counters);
-            let traced: Vec<Group> = self.options.groups.iter().copied().filter(|&group| self.is_traced(group)).collect();
+            line.lost = Lost { completions: line.lost.completions, ..self.lost_since(&counters) };
+            let traced: Vec<Group> =
+                self.options.groups.iter().copied().filter(|&group| self.is_traced(group)).collect();
             processes = joined(self.deltas.take(counters.at_ns, counters.threads, &traced), processes);
         }
         let by_pid = |value: fn(&ProcessUse) -> Option<u64>| {
@@ -192,7 +215,11 @@ impl Observer {
         let use_of = |group: Group| {
             let places = CALLS.iter().enumerate().filter(|(_, call)| call.group == group);
             let calls = places.map(|(place, call)| {
-                call_since(call.name, &counters.calls[place], self.earlier.calls.get(place).unwrap_or(&CallEntry::default()))
+                call_since(
+                    call.name,
+                    &counters.calls[place],
+                    self.earlier.calls.get(place).unwrap_or(&CallEntry::default()),
+                )
             });
             Some(calls.filter(|call| call.count > 0).collect())
         };
@@ -219,7 +246,7 @@ impl Observer {
         since.iter_mut().zip(self.earlier.lost).for_each(|(now, earlier)| *now -= earlier);
         self.earlier.lost = counters.lost;
         let [requests, devices, threads, sockets] = since;
-        Lost { requests, devices, threads, sockets }
+        Lost { requests, devices, threads, sockets, completions: 0 }
     }
 }
 

@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn both_lines_are_kept_and_the_stall_of_an_interval_is_a_difference() {
-        let text = "some avg10=98.26 avg60=3.00 avg300=1.00 total=1500\nfull avg10=0.00 avg60=1.00 avg300=0.50 total=7\n";
+        let text =
+            "some avg10=98.26 avg60=3.00 avg300=1.00 total=1500\nfull avg10=0.00 avg60=1.00 avg300=0.50 total=7\n";
         let lines: PressureLines = [("cpu".to_owned(), parse(text))].into();
         let earlier = text.replace("total=1500", "total=500");
         let earlier: PressureLines = [("cpu".to_owned(), parse(&earlier))].into();

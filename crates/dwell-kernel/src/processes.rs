@@ -85,12 +85,8 @@ impl ProcessDeltas {
     fn since(&self, pid: u32, now: &Reading, earlier: Option<&Reading>, span_ns: u64) -> ProcessUse {
         let none = Reading::default();
         let before = earlier.unwrap_or(&none);
-        let mut process = ProcessUse {
-            pid,
-            name: now.name.clone(),
-            threads: now.threads.len() as u32,
-            ..ProcessUse::default()
-        };
+        let mut process =
+            ProcessUse { pid, name: now.name.clone(), threads: now.threads.len() as u32, ..ProcessUse::default() };
         if self.has(Group::Sched) {
             let ran = now.threads.iter().map(|(tid, thread)| {
                 let before = before.threads.get(tid).copied().unwrap_or_default();
@@ -99,7 +95,8 @@ impl ProcessDeltas {
                 let off_ns = if earlier.is_some() { span_ns.saturating_sub(run_ns) } else { 0 };
                 (off_ns, thread.ready_ns.saturating_sub(before.ready_ns), thread.slices.saturating_sub(before.slices))
             });
-            let (off_ns, ready_ns, slices) = ran.fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));
+            let (off_ns, ready_ns, slices) =
+                ran.fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));
             process.off_cpu_ns = Some(off_ns);
             process.run_queue_ns = Some(ready_ns);
             process.switches = Some(slices);
@@ -230,8 +227,7 @@ mod tests {
     #[test]
     fn own_faults_are_counted() {
         let own = std::process::id();
-        let mut deltas =
-            ProcessDeltas::begin(Root::default(), Chosen::Process(own), Group::ALL.to_vec(), 0).unwrap();
+        let mut deltas = ProcessDeltas::begin(Root::default(), Chosen::Process(own), Group::ALL.to_vec(), 0).unwrap();
         const PAGES: usize = 2000;
         let memory = std::hint::black_box(vec![1_u8; PAGES * 4096]);
         let processes = deltas.take(1_000_000_000);

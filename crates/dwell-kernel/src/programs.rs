@@ -23,8 +23,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order in which they are listed.
-    pub const ALL: [Self; 7] =
-        [Self::Disk, Self::Mem, Self::Sched, Self::Syscalls, Self::Sync, Self::Net, Self::Psi];
+    pub const ALL: [Self; 7] = [Self::Disk, Self::Mem, Self::Sched, Self::Syscalls, Self::Sync, Self::Net, Self::Psi];
 
     /// The name, as it is typed and written.
     pub fn name(self) -> &'static str {

@@ -13,7 +13,7 @@ use dwell_host::Root;
 
 use crate::calls::{CALLS, moves, places, waits};
 use crate::error::KernelError;
-use crate::layout::{CallEntry, DeviceEntry, DeviceKey, LOSSES, RunQueueEntry, ThreadEntry};
+use crate::layout::{CallEntry, DeviceEntry, DeviceKey, IssuedEntry, LOSSES, RunQueueEntry, ThreadEntry};
 use crate::members::{filter_number, members, name_words};
 use crate::programs::{Chosen, Group, THREAD_PROGRAMS};
 
@@ -44,6 +44,7 @@ pub struct KernelTrace {
     chosen: Chosen,
     refused: Vec<(Group, String)>,
     began_ns: u64,
+    requests: HashMap<MapData, u64, IssuedEntry>,
     devices: PerCpuHashMap<MapData, DeviceKey, DeviceEntry>,
     threads: HashMap<MapData, u32, ThreadEntry>,
     members: HashMap<MapData, u64, u8>,
@@ -74,6 +75,7 @@ impl KernelTrace {
             chosen: options.chosen.clone(),
             refused: Vec::new(),
             began_ns: 0,
+            requests: taken(&mut programs, "requests")?,
             devices: taken(&mut programs, "devices")?,
             threads: taken(&mut programs, "threads")?,
             members: taken(&mut programs, "members")?,
@@ -162,6 +164,15 @@ impl KernelTrace {
             *count = values.iter().sum();
         }
         Ok(Counters { at_ns, devices, threads, calls, run_queue, lost })
+    }
+
+    /// Forgets requests that a device got before this time; how many there were.
+    pub(crate) fn forget_requests(&mut self, device: u32, before_ns: u64) -> u64 {
+        let is_old = |issued: &IssuedEntry| issued.device == device && issued.at_ns < before_ns;
+        let old = self.requests.iter().filter_map(|entry| entry.ok().filter(|(_, issued)| is_old(issued)));
+        let keys: Vec<u64> = old.map(|(key, _)| key).collect();
+        // One that is issued again just now completes without having been counted twice.
+        keys.into_iter().filter(|key| self.requests.remove(key).is_ok()).count() as u64
     }
 
     fn read_threads(&mut self) -> Result<Vec<(u32, ThreadEntry)>, KernelError> {

@@ -65,7 +65,9 @@ pub enum ObserveError {
 impl Hint for ObserveError {
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotWritten { .. } => vec!["the lines before are whole; make room, and the file is appended to".to_owned()],
+            Self::NotWritten { .. } => {
+                vec!["the lines before are whole; make room, and the file is appended to".to_owned()]
+            }
             Self::OtherContent { .. } => vec!["choose another file with --output".to_owned()],
             Self::InUse { .. } => vec!["choose another file with --output, or end the other dwell observe".to_owned()],
             Self::Damaged { .. } => vec!["remove the line to read the others".to_owned()],

@@ -61,7 +61,7 @@ pub struct Line {
     /// TCP of the whole machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpUse>,
-    /// What did not fit into the kernel's maps.
+    /// What is missing.
     pub lost: Lost,
     /// CPU time of dwell itself in the interval.
     pub observer_cpu_ns: u64,
@@ -287,7 +287,7 @@ pub struct TcpUse {
     pub segments_retransmitted: u64,
 }
 
-/// Events that found no room in the kernel's maps, in the interval.
+/// Events that found no room in the kernel's maps or went by unseen, in the interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lost {
@@ -299,11 +299,13 @@ pub struct Lost {
     pub threads: u64,
     /// Sockets whose retransmissions are not counted.
     pub sockets: u64,
+    /// Block requests whose completion went by unseen.
+    pub completions: u64,
 }
 
 impl Lost {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.requests + self.devices + self.threads + self.sockets
+        self.requests + self.devices + self.threads + self.sockets + self.completions
     }
 }

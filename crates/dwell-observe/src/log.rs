@@ -45,7 +45,8 @@ impl LineLog {
     /// Opens a file to append to, or makes it. A last line that is not whole is cut off.
     pub fn open(path: &Path, options: LogOptions) -> Result<Self, ObserveError> {
         let mut file = opened(path)?;
-        let io_error = |source| ObserveError::Io { doing: "opening the file of observations", path: path.to_owned(), source };
+        let io_error =
+            |source| ObserveError::Io { doing: "opening the file of observations", path: path.to_owned(), source };
         if holds_something_else(&mut file).map_err(io_error)? {
             return Err(ObserveError::OtherContent { path: path.to_owned() });
         }
@@ -123,7 +124,8 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 
 fn opened(path: &Path) -> Result<File, ObserveError> {
     let file = OpenOptions::new().read(true).append(true).create(true).open(path);
-    let io_error = |source| ObserveError::Io { doing: "opening the file of observations", path: path.to_owned(), source };
+    let io_error =
+        |source| ObserveError::Io { doing: "opening the file of observations", path: path.to_owned(), source };
     let file = file.map_err(io_error)?;
     if !file.metadata().map_err(io_error)?.is_file() {
         return Err(ObserveError::OtherContent { path: path.to_owned() });
@@ -200,7 +202,8 @@ mod tests {
     fn lines_wait_until_enough_of_them_do() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("o.jsonl");
-        let mut log = LineLog::open(&path, LogOptions { flush_every: 2, fsync: true, ..LogOptions::default() }).unwrap();
+        let mut log =
+            LineLog::open(&path, LogOptions { flush_every: 2, fsync: true, ..LogOptions::default() }).unwrap();
         log.append(&line(1.0)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
         log.append(&line(2.0)).unwrap();

@@ -28,7 +28,8 @@ pub fn read_lines(path: &Path) -> Result<LinesRead, ObserveError> {
     let mut text = Vec::new();
     for number in 1.. {
         text.clear();
-        let bounded = std::io::Read::take(&mut reader, LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(io_error)?;
+        let bounded =
+            std::io::Read::take(&mut reader, LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(io_error)?;
         if bounded == 0 {
             break;
         }

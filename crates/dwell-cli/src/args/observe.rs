@@ -8,9 +8,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
 use dwell_kernel::Group;
 
+use super::one_of;
 use super::values::byte_count;
 use super::watch::seconds;
-use super::one_of;
 
 /// Reading the counters of a busy machine takes some milliseconds.
 const LEAST_INTERVAL_SECS: f64 = 0.05;

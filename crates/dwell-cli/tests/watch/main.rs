@@ -8,4 +8,5 @@ mod endings;
 mod faults;
 mod files;
 mod lab;
+mod observe;
 mod refusals;

@@ -72,7 +72,11 @@ fn disk_lines(line: &Line) -> Vec<String> {
         let means = [mean("mean read", disk.read_ms_mean), mean("mean write", disk.write_ms_mean)];
         let means: String = means.into_iter().flatten().collect();
         let queue = disk.queue_depth;
-        format!("{} {}, {moved}{means}, queue {queue:.2}", disk.device_name, counted(disk.reads + disk.writes, "request"))
+        format!(
+            "{} {}, {moved}{means}, queue {queue:.2}",
+            disk.device_name,
+            counted(disk.reads + disk.writes, "request")
+        )
     });
     traced.chain(by_kernel).collect()
 }
@@ -107,7 +111,8 @@ fn schedule_text(line: &Line) -> String {
         text if text.is_empty() => String::new(),
         text => format!(" ({text})"),
     };
-    let waits = format!("{} on the run queue, {} together{percentiles}", counted(queue.count, "wait"), ns(queue.wait_ns));
+    let waits =
+        format!("{} on the run queue, {} together{percentiles}", counted(queue.count, "wait"), ns(queue.wait_ns));
     match most(processes(line), |process| process.run_queue_ns) {
         Some((process, most)) => format!("{waits}, most by {} {} ({})", process.pid, process.name, ns(most)),
         None => waits,
