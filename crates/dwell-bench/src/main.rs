@@ -15,6 +15,7 @@ mod limits;
 mod long_trace;
 mod machine;
 mod memory;
+mod observe;
 mod overhead;
 mod peer;
 mod recordings;
@@ -97,6 +98,8 @@ enum Part {
     Codecs,
     /// Watching a process.
     Watch,
+    /// Observing the kernel.
+    Observe,
     /// KV cache events.
     #[value(name = "kv_events")]
     KvEvents,
@@ -118,6 +121,7 @@ impl Part {
             Part::Stream => "stream",
             Part::Codecs => "codecs",
             Part::Watch => "watch",
+            Part::Observe => "observe",
             Part::KvEvents => "kv_events",
             Part::View => "view",
             Part::Analysis => "analysis",
@@ -162,6 +166,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::Watch) {
         watch::measure(args.watch_rounds, args.watch_secs, &mut report)?;
+    }
+    if args.measures(Part::Observe) {
+        observe::measure(&mut report)?;
     }
     if args.measures(Part::KvEvents) {
         kv_events::measure(&mut report)?;

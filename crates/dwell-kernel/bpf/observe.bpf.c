@@ -227,8 +227,8 @@ int block_rq_issue(u64 *arguments) {
     u64 key = (u64)request;
     struct issued issued = {.at_ns = now_ns(), .device = device_of(request), .operation = operation_of(request)};
     // A request that was requeued, or whose completion went by unseen, is issued again and gets a new time.
-    bool is_new = !map_lookup(&requests, &key);
-    if (map_update(&requests, &key, &issued, UPDATE_ANY)) {
+    bool is_new = !map_update(&requests, &key, &issued, UPDATE_NOEXIST);
+    if (!is_new && map_update(&requests, &key, &issued, UPDATE_ANY)) {
         count_loss(LOST_REQUESTS);
         return 0;
     }

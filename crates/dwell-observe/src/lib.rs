@@ -5,12 +5,16 @@
 
 #![forbid(unsafe_code)]
 
+mod correlation;
 mod error;
 mod histogram;
 mod line;
 mod log;
 mod reading;
+mod report;
+mod slow_tokens;
 
+pub use correlation::Correlation;
 pub use error::ObserveError;
 pub use histogram::{Bucket, Distribution, Percentile, buckets_of, slot_bounds_us};
 pub use line::{
@@ -19,3 +23,5 @@ pub use line::{
 };
 pub use log::{LineLog, LogOptions};
 pub use reading::{LinesRead, read_lines};
+pub use report::{DeviceInterval, DeviceReport, ObservationReport, observation_report};
+pub use slow_tokens::{LagReport, SignalReport, SlowTokens, TokenTime};

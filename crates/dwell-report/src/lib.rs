@@ -21,6 +21,7 @@ mod figures;
 mod group;
 pub mod missing_runs;
 mod numbers;
+mod observed_tokens;
 mod page;
 mod perfetto;
 mod run_list;
@@ -43,10 +44,11 @@ pub use exclusion::{Exclusion, ExclusionReason, exclusion_of, exclusions_text};
 pub use export::{Dataset, EXPORTERS, ExportReport, ExportRequest, Exporter, dataset_staging, export, spdx_licence};
 pub use figures::{
     ALL_FIGURES, DrawnFigure, FigureFormat, FigureInput, FigureKind, FigureSize, FigureSource, RUN_FIGURE_VIEWS,
-    RUN_VIEWS, comparison_figures, experiment_figures, figure_named,
+    RUN_VIEWS, comparison_figures, experiment_figures, figure_named, observation_figures,
 };
 pub use group::GroupKey;
 pub use missing_runs::missing_runs;
+pub use observed_tokens::token_times;
 pub use page::{Page, RunPage, Viewer, report_html};
 pub use perfetto::{PerfettoReport, export_perfetto};
 pub use run_list::{EntryState, ExperimentEntry, ResultsList, RunEntry, changed_at_utc, list_runs};

@@ -5,20 +5,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, Subcommand};
 use dwell_kernel::Group;
 
-use super::one_of;
 use super::values::byte_count;
 use super::watch::seconds;
+use super::{ObserveReportArgs, one_of};
 
 /// Reading the counters of a busy machine takes some milliseconds.
 const LEAST_INTERVAL_SECS: f64 = 0.05;
 const GROUP_NAMES: &[&str] = &["disk", "mem", "sched", "syscalls", "sync", "net", "psi"];
 
+#[derive(Subcommand)]
+pub(crate) enum ObserveCommand {
+    /// Summarise files of observations, and find out what goes with slow tokens.
+    Report(ObserveReportArgs),
+}
+
 #[derive(Args)]
-#[command(group = ArgGroup::new("chosen").args(["pid", "cgroup", "comm", "run"]))]
+#[command(args_conflicts_with_subcommands = true, group = ArgGroup::new("chosen").args(["pid", "cgroup", "comm", "run"]))]
 pub(crate) struct ObserveArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ObserveCommand>,
     /// Length of an interval in seconds, at least 0.05.
     #[arg(long, allow_negative_numbers = true, value_name = "SECS", value_parser = interval, default_value = "5")]
     pub(crate) interval: Duration,

@@ -20,6 +20,7 @@ pub(crate) mod model_make;
 pub(crate) mod model_pull;
 pub(crate) mod model_tensors;
 pub(crate) mod observe;
+mod observe_report;
 pub(crate) mod plan;
 pub(crate) mod planned_run;
 pub(crate) mod recover;

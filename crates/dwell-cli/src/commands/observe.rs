@@ -12,7 +12,7 @@ use dwell_report::text::{counted, seconds};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::ObserveArgs;
+use crate::args::{ObserveArgs, ObserveCommand};
 use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::new_output::check_parent;
 use crate::observe_target::ObserveTarget;
@@ -23,6 +23,9 @@ use crate::output::{print_for_programs, print_result, say};
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &ObserveArgs) -> anyhow::Result<ExitCode> {
+    if let Some(ObserveCommand::Report(args)) = &args.command {
+        return super::observe_report::run(args);
+    }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("setting the signal handler")?;
     let log = open_log(args)?;
     let mut target = ObserveTarget::find(args)?;

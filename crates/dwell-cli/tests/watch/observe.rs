@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use dwell_gguf::MakeSpec;
 use serde_json::Value;
 
-use crate::common::{SmallDisk, copy_program, dwell, skip, text_of, wait_for};
+use crate::common::{SmallDisk, Workplace, copy_program, dwell, skip, text_of, wait_for};
 use crate::lab::{Program, assert_refused};
 
 fn observe(arguments: &[&str]) -> Command {
@@ -145,4 +146,50 @@ fn what_cannot_be_observed_or_written_is_refused() {
     refused(&["--no-output", "--only", "gpu"], "gpu");
     refused(&["--no-output", "--interval", "0.001"], "at least 0.05 s");
     assert_eq!(fs::read_to_string(&notes).unwrap(), "mine");
+}
+
+#[test]
+fn tokens_of_a_run_are_joined_by_time_and_figures_are_written() {
+    let place = Workplace::new();
+    let model = place.model(MakeSpec { layers: 2, embedding: 64, feed_forward: 128, ..MakeSpec::default() });
+    let (file, folder) = (place.path().join("o.jsonl"), place.path().join("report"));
+    let run = place.run_command(&model, &["--prompt", "abc", "--max-tokens", "40", "--ignore-end"]);
+    let mut command = dwell();
+    command.args(["observe", "--interval", "0.05", "--output"]).arg(&file).arg("--");
+    let output = command.arg(run.get_program()).args(run.get_args()).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    let mut command = dwell();
+    command.args(["observe", "report", "--json", "--run"]).arg(&place.opened_run(&model).dir).arg(&file);
+    let output = command.arg("-o").arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["slow_tokens"]["tokens"], report["slow_tokens"]["joined_tokens"], "{report}");
+    assert!(report["slow_tokens"]["tokens"].as_u64().unwrap() >= 38, "{report}");
+    assert!(folder.join("report.json").is_file());
+    for device in report["devices"].as_array().unwrap().iter().filter(|device| device["requests"] != 0) {
+        let figure = folder.join(format!("{}_latency.svg", device["name"].as_str().unwrap()));
+        assert!(figure.is_file(), "{figure:?}");
+    }
+}
+
+#[test]
+fn a_report_says_percentiles_and_replaces_no_file() {
+    let place = Workplace::new();
+    let (file, folder) = (place.path().join("o.jsonl"), place.path().join("report"));
+    let line = r#"{"timestamp":1700000000.5,"interval_s":5.0,"latency_histogram":[{"device_id":1,"device_name":"vda","total":4,"buckets":[{"slot":7,"count":4,"bucket_low":128,"bucket_high":255}]}]}"#;
+    fs::write(&file, format!("{line}\n{{\"timest")).unwrap();
+    let report = || {
+        let mut command = dwell();
+        command.args(["observe", "report", "--format", "pdf", "-o"]).arg(&folder).arg(&file).output().unwrap()
+    };
+    let output = report();
+    let text = text_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("the last line is cut") && text.contains("vda") && text.contains("192 µs"), "{text}");
+    for name in ["vda_latency.pdf", "vda_latency.csv", "vda_load.pdf", "report.json"] {
+        assert!(folder.join(name).is_file(), "{name}");
+    }
+    assert_refused(&report(), "exists already");
+    let mut command = dwell();
+    assert_refused(&command.args(["observe", "report", "/no/such/file"]).output().unwrap(), "No such file");
 }

@@ -13,6 +13,7 @@ mod labels;
 mod layers;
 mod memory;
 mod memory_map;
+mod observation;
 mod phases;
 mod retention;
 mod scene;
@@ -29,6 +30,7 @@ use dwell_metadata::RunView;
 
 pub use drawn::{DrawnFigure, FigureFormat};
 pub use kind::{FigureInput, FigureKind, FigureSource, figure_named};
+pub use observation::observation_figures;
 pub use size::FigureSize;
 
 use crate::{Aggregate, Comparison, ReportError};
