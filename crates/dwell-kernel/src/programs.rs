@@ -1,7 +1,5 @@
 //! The programs in the kernel, and which of them each group of fields needs.
 
-use dwell_observe::Line;
-
 /// A group of fields that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
@@ -53,11 +51,6 @@ impl Group {
     /// Whether it is about threads, whose beginning and end have to be followed.
     pub(crate) fn is_about_threads(self) -> bool {
         !matches!(self, Self::Disk | Self::Psi)
-    }
-
-    /// Whether a line has fields of it.
-    pub fn is_in(self, line: &Line) -> bool {
-        line.sources.contains_key(self.name())
     }
 }
 

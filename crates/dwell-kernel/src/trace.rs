@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, Pod};
+use aya::{Btf, Ebpf, EbpfLoader, Endianness, Pod};
 use dwell_clock::monotonic_ns;
 use dwell_host::Root;
 
@@ -68,7 +68,8 @@ impl KernelTrace {
     /// Loads and attaches what the groups need. A group that the kernel has no tracepoints for is [refused](Self::refused).
     pub fn attach(options: &TraceOptions) -> Result<Self, KernelError> {
         let no_types = |reason| KernelError::NoTypes { path: options.types.clone(), reason };
-        let types = Btf::parse_file(&options.types, aya_endianness()).map_err(|error| no_types(error.to_string()))?;
+        let types =
+            Btf::parse_file(&options.types, Endianness::default()).map_err(|error| no_types(error.to_string()))?;
         let keys = members(&options.chosen)?;
         let mut programs = load(options, &types)?;
         let mut trace = Self {
@@ -194,10 +195,6 @@ impl KernelTrace {
         }
         Ok(threads)
     }
-}
-
-fn aya_endianness() -> aya::Endianness {
-    aya::Endianness::default()
 }
 
 fn load(options: &TraceOptions, types: &Btf) -> Result<Ebpf, KernelError> {
