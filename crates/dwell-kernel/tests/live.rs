@@ -44,7 +44,7 @@ fn own() -> Chosen {
 }
 
 /// What a process did over all lines.
-fn uses<'a>(lines: &'a [Line], pid: u32) -> impl Iterator<Item = &'a ProcessUse> {
+fn uses(lines: &[Line], pid: u32) -> impl Iterator<Item = &ProcessUse> {
     lines
         .iter()
         .flat_map(|line| line.processes.as_deref().unwrap_or_default())
