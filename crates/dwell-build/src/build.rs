@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{MetricsReport, Options};
-use dwell_collectors::{BuiltTable, Collected, MergedRecords, ProcessSamples, build_tables};
+use dwell_collectors::{BuiltTable, Collected, Known, MergedRecords, ProcessSamples, build_named_tables, build_tables};
 use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::{Table, loss, region_map, tokens};
 use dwell_events::{Hint, Severity};
@@ -13,7 +13,7 @@ use dwell_files::{FileError, OWN_TEXT_MAX_BYTES, read_json, write_json_line_atom
 use dwell_gguf::GgufFile;
 use dwell_kv_events::KvBlocksReport;
 use dwell_label::{FileTensor, Labelled, Labeller, Output, PROCESSES_MAX, RuleSet, RulesError, UnknownPolicy};
-use dwell_metadata::{BuildOptions, RecordingEnd, RunMetadata, RunRecord, RunView, ViewedRun};
+use dwell_metadata::{Agreement, BuildOptions, RecordingEnd, RunMetadata, RunRecord, RunView, ViewedRun};
 use dwell_metrics::draw_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
@@ -84,6 +84,8 @@ fn build_and_seal(
     let facts: Option<RecordingEnd> = read_raw(run, RecordingEnd::FILE_NAME).ok();
     let mut collected = build_tables(run, &record, facts.as_ref())?;
     let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &collected, listener)?;
+    let known = Known { regions: &labelled.regions, processes: &labelled.processes };
+    build_named_tables(run, &record, &known, &mut collected)?;
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
     labelled.loss.append(&mut collected.losses);
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
@@ -98,6 +100,7 @@ fn build_and_seal(
         memory,
         collected_tables: &collected.tables,
         kv_blocks: collected.kv_blocks,
+        agreements: collected.agreements,
     };
     let state = if is_partial(&labelled) { RunState::Partial } else { RunState::Complete };
     let metadata = RunMetadata { state: state.name().to_owned(), ..run_metadata(run, &built, &metrics, &table_rows) };
@@ -140,6 +143,8 @@ pub(crate) struct Built<'a> {
     pub(crate) collected_tables: &'a [BuiltTable],
     /// What a server said of its KV blocks.
     pub(crate) kv_blocks: Option<KvBlocksReport>,
+    /// How far collectors agree that see the same.
+    pub(crate) agreements: Vec<Agreement>,
 }
 
 /// The folder of results that a run lies in; none for a run that was moved out of one.

@@ -46,6 +46,7 @@ pub(crate) fn run_metadata(
         requests: outcome.requests.clone(),
         page_cache: record.page_cache,
         kv_blocks: built.kv_blocks.clone(),
+        agreements: built.agreements.clone(),
         memory: Some(built.memory.clone()),
         model: outcome.model.clone(),
         phases: labelled.phases.clone(),

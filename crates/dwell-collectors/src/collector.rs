@@ -6,11 +6,12 @@ use dwell_events::engine::{EngineEvent, EngineKind};
 use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
 use dwell_events::schema::loss::LossRow;
-use dwell_events::server::KvEventsOptions;
+use dwell_events::schema::region_map::RegionRow;
+use dwell_events::server::{KvEventsOptions, TracedProcess};
 use dwell_events::{Basis, CollectorName, LossKind};
 use dwell_host::Root;
 use dwell_kv_events::KvBlocksReport;
-use dwell_metadata::{CollectorEnd, RunRecord, RunRequest};
+use dwell_metadata::{Agreement, CollectorEnd, RunRecord, RunRequest};
 use dwell_store::{RunDir, StoreError};
 use serde_json::Value;
 
@@ -66,6 +67,11 @@ pub trait Collector: Sync {
     /// Makes tables of its raw stream, however that ended. Called for every run, also for one that it did not watch:
     /// a table that readers count on is then empty.
     fn build(&self, run: &RunDir, record: &RunRecord, collected: &mut Collected) -> Result<(), StoreError>;
+
+    /// Makes tables whose rows are named by what the exact trace knows. Called after the trace was written.
+    fn build_named(&self, _: &RunDir, _: &RunRecord, _: &Known<'_>, _: &mut Collected) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Tables that no other collector fills, declared beside it.
     fn own_tables(&self) -> &'static [Table] {
@@ -143,6 +149,22 @@ impl Default for Wanted<'_> {
     }
 }
 
+/// What the exact trace of a run knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Tensors by address.
+    pub regions: &'a [RegionRow],
+    /// Processes of an engine that is a program of its own; none for the embedded one.
+    pub processes: &'a [TracedProcess],
+}
+
+impl Known<'_> {
+    /// Whether all tensors are of one process, so that an address tells which tensor is meant.
+    pub fn has_one_process(&self) -> bool {
+        self.processes.len() <= 1
+    }
+}
+
 /// What became of the raw streams of all collectors; each adds to it.
 #[derive(Default)]
 pub struct Collected {
@@ -154,6 +176,8 @@ pub struct Collected {
     pub samples: ProcessSamples,
     /// What a server said of its KV blocks.
     pub kv_blocks: Option<KvBlocksReport>,
+    /// How far collectors agree that see the same.
+    pub agreements: Vec<Agreement>,
 }
 
 /// A table that was written.

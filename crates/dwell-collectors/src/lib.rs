@@ -12,10 +12,12 @@ mod collector;
 mod error;
 mod kv_events;
 mod merged_records;
+mod pages;
 mod pressure;
 mod process;
 mod raw_records;
 mod record_stream;
+mod region_names;
 mod ring_recording;
 pub mod rings;
 mod salvage;
@@ -33,7 +35,7 @@ use serde_json::Value;
 
 pub use at_intervals::AtIntervals;
 pub use collector::{
-    BuiltTable, CheckPlace, Collected, Collector, Description, Target, TrialFailure, Wanted, Watching,
+    BuiltTable, CheckPlace, Collected, Collector, Description, Known, Target, TrialFailure, Wanted, Watching,
 };
 pub use error::CollectError;
 pub use merged_records::MergedRecords;
@@ -42,8 +44,14 @@ pub use salvage::salvage;
 pub use worker_ring::WorkerRing;
 
 /// Every collector, in the order of [`CollectorName::NAMES`].
-pub const ALL: &[&dyn Collector] =
-    &[&tensor_ops::TensorOps, &process::Process, &kv_events::KvEvents, &pressure::Pressure, &browser::Browser];
+pub const ALL: &[&dyn Collector] = &[
+    &tensor_ops::TensorOps,
+    &process::Process,
+    &kv_events::KvEvents,
+    &pressure::Pressure,
+    &browser::Browser,
+    &pages::Pages,
+];
 
 /// Name of the raw stream of the engine's events, which every engine has.
 pub const ENGINE_STREAM: &str = "engine";
@@ -91,6 +99,16 @@ pub fn build_tables(run: &RunDir, record: &RunRecord, facts: Option<&RecordingEn
         collected.losses.extend(end.into_iter().flat_map(|end| &end.losses).map(row));
     }
     Ok(collected)
+}
+
+/// Makes the tables whose rows the exact trace of the run gives names to.
+pub fn build_named_tables(
+    run: &RunDir,
+    record: &RunRecord,
+    known: &Known<'_>,
+    collected: &mut Collected,
+) -> Result<(), StoreError> {
+    ALL.iter().try_for_each(|collector| collector.build_named(run, record, known, collected))
 }
 
 /// Every table that a run can have: those that all share, those of imported allocations, then those of collectors.

@@ -42,3 +42,12 @@ fn a_small_model_that_does_not_run_is_told_with_what_to_do() {
 fn kv_events_need_no_more_than_a_socket() {
     assert_eq!(checked(CollectorName::KV_EVENTS, Ok(0)).failure(), None);
 }
+
+#[test]
+fn pages_are_scanned_or_the_call_that_was_refused_is_named() {
+    let probe = checked(CollectorName::of("pages"), Ok(0));
+    match probe.status {
+        ProbeStatus::Works => assert!(probe.found.contains("KiB of it were written"), "{probe:?}"),
+        _ => assert!(probe.failure().is_some_and(|reason| reason.contains(" failed with ")), "{probe:?}"),
+    }
+}

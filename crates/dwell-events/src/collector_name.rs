@@ -2,22 +2,27 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use Use::{ByDefault, IfAsked};
+use Use::{ByDefault, IfAsked, OfEngines};
 
-/// Whether a run is watched with a collector that nobody chose.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What a collector is used for; each includes those before it.
+#[derive(Clone, Copy)]
 enum Use {
+    /// Every run, unless others are chosen.
     ByDefault,
+    /// Runs for which somebody chooses it.
     IfAsked,
+    /// The same, and only if an engine runs the model that publishes what the collector gathers.
+    OfEngines,
 }
 
 /// Every collector. What each does is in the crate dwell-collectors, one file each; a test compares the two lists.
-const COLLECTORS: [(&str, Use); 5] = [
+const COLLECTORS: [(&str, Use); 6] = [
     ("tensor_ops", ByDefault),
     ("process", ByDefault),
-    ("kv_events", IfAsked),
+    ("kv_events", OfEngines),
     ("pressure", ByDefault),
-    ("browser", IfAsked),
+    ("browser", OfEngines),
+    ("pages", IfAsked),
 ];
 
 /// Name of a collector: the value of `--collect` and of `collectors.use`, the `source` in tables, the name of its page.
@@ -36,10 +41,13 @@ impl CollectorName {
     pub const BROWSER: Self = Self::of("browser");
 
     /// All names, in the order in which collectors are begun and listed.
-    pub const NAMES: &'static [&'static str] = &all_names();
+    pub const NAMES: &'static [&'static str] = &names_for::<{ count_for(OfEngines) }>(OfEngines);
 
     /// Names of those that watch a run unless others are chosen.
-    pub const BY_DEFAULT: &'static [&'static str] = &default_names();
+    pub const BY_DEFAULT: &'static [&'static str] = &names_for::<{ count_for(ByDefault) }>(ByDefault);
+
+    /// Names of those that can watch any program.
+    pub const OF_PROGRAMS: &'static [&'static str] = &names_for::<{ count_for(IfAsked) }>(IfAsked);
 
     /// The collector with this name, which must be one: for constants.
     ///
@@ -86,34 +94,24 @@ impl<'de> Deserialize<'de> for CollectorName {
     }
 }
 
-const fn all_names() -> [&'static str; COLLECTORS.len()] {
-    let mut names = [""; COLLECTORS.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = COLLECTORS[index].0;
-        index += 1;
-    }
-    names
+const fn is_for(index: usize, wanted: Use) -> bool {
+    COLLECTORS[index].1 as u8 <= wanted as u8
 }
 
-const fn is_default(index: usize) -> bool {
-    matches!(COLLECTORS[index].1, ByDefault)
-}
-
-const fn default_count() -> usize {
+const fn count_for(wanted: Use) -> usize {
     let (mut index, mut count) = (0, 0);
     while index < COLLECTORS.len() {
-        count += is_default(index) as usize;
+        count += is_for(index, wanted) as usize;
         index += 1;
     }
     count
 }
 
-const fn default_names() -> [&'static str; default_count()] {
-    let mut names = [""; default_count()];
+const fn names_for<const COUNT: usize>(wanted: Use) -> [&'static str; COUNT] {
+    let mut names = [""; COUNT];
     let (mut index, mut count) = (0, 0);
     while index < COLLECTORS.len() {
-        if is_default(index) {
+        if is_for(index, wanted) {
             names[count] = COLLECTORS[index].0;
             count += 1;
         }
@@ -150,5 +148,6 @@ mod tests {
         assert!(CollectorName::BY_DEFAULT.starts_with(&["tensor_ops", "process"]));
         assert!(CollectorName::BY_DEFAULT.iter().all(|name| CollectorName::NAMES.contains(name)));
         assert!(!CollectorName::BY_DEFAULT.contains(&"kv_events"));
+        assert!(CollectorName::OF_PROGRAMS.contains(&"pages") && !CollectorName::OF_PROGRAMS.contains(&"kv_events"));
     }
 }

@@ -74,11 +74,13 @@ pub enum LossKind {
     LatenciesInCycles,
     /// Allocations beyond the number that is followed at a time.
     UnfollowedAllocations,
+    /// Processes or mappings whose pages could not be watched.
+    UnwatchedMemory,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 25] = [
+    pub const ALL: [LossKind; 26] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -104,6 +106,7 @@ impl LossKind {
         LossKind::SkippedSamples,
         LossKind::LatenciesInCycles,
         LossKind::UnfollowedAllocations,
+        LossKind::UnwatchedMemory,
     ];
 
     /// The name used in the loss table.
@@ -134,6 +137,7 @@ impl LossKind {
             LossKind::SkippedSamples => "skipped_samples",
             LossKind::LatenciesInCycles => "latencies_in_cycles",
             LossKind::UnfollowedAllocations => "unfollowed_allocations",
+            LossKind::UnwatchedMemory => "unwatched_memory",
         }
     }
 
@@ -164,7 +168,8 @@ impl LossKind {
             | LossKind::MissingAnswers
             | LossKind::LostKvBatches
             | LossKind::UnmatchedKvEvents
-            | LossKind::LostSamples => Severity::DataLoss,
+            | LossKind::LostSamples
+            | LossKind::UnwatchedMemory => Severity::DataLoss,
         }
     }
 
@@ -222,6 +227,7 @@ impl LossKind {
             LossKind::UnfollowedAllocations => {
                 "more was allocated at a time than is followed; what was allocated from then on, and at the peak, is not known"
             }
+            LossKind::UnwatchedMemory => "accesses to this memory are not in the table; totals are lower bounds",
         }
     }
 }

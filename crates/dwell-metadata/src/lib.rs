@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod build_options;
 mod collectors;
 mod experiment_run;
@@ -22,6 +23,7 @@ mod run_metadata;
 mod run_request;
 mod view;
 
+pub use agreement::Agreement;
 pub use build_options::{BuildOptions, DEFAULT_BINS};
 pub use collectors::{CollectorEnd, CollectorLoss, Collectors};
 pub use experiment_run::ExperimentRun;

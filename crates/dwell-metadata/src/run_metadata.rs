@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect, PageCache,
-    Relabelling, RunRequest, Timestamps,
+    Agreement, BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect,
+    PageCache, Relabelling, RunRequest, Timestamps,
 };
 
 /// Content of `metadata.json`. The same type is written and read.
@@ -82,6 +82,9 @@ pub struct RunMetadata {
     pub experiment: Option<ExperimentRun>,
     /// Collectors that were used, and those that could not be.
     pub collectors: CollectorUse,
+    /// How far collectors agree that see the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreements: Vec<Agreement>,
     /// What the machine did before the run and during it.
     pub telemetry: Telemetry,
     /// What watching cost.
@@ -204,6 +207,7 @@ impl Default for RunMetadata {
             time_resolution: None,
             experiment: None,
             collectors: CollectorUse::default(),
+            agreements: Vec::new(),
             telemetry: Telemetry::default(),
             observer_effect: None,
             validity: None,
@@ -225,7 +229,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.7";
+    pub const VERSION: &str = "1.8";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

@@ -11,7 +11,7 @@ use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerDescription;
-use dwell_metadata::{Generation, MemrayImport, ObserverEffect, RunMetadata, Stop};
+use dwell_metadata::{Agreement, Generation, MemrayImport, ObserverEffect, RunMetadata, Stop};
 use serde::Serialize;
 
 use crate::numbers::seconds;
@@ -54,6 +54,9 @@ pub struct RunSummary {
     /// What computations loaded and stored of the KV cache, if that was traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_accesses: Option<KvAccesses>,
+    /// How far collectors agree that see the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreements: Vec<Agreement>,
     /// Recorded allocations that the run was made from, instead of accesses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<MemrayImport>,
@@ -299,6 +302,7 @@ impl RunSummary {
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
             kv_accesses: metadata.kv_accesses,
+            agreements: metadata.agreements.clone(),
             allocations: allocations(metadata),
             loss,
             regions: RegionsSummary::new(metrics, metadata.generation.as_ref()),

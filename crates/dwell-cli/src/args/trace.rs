@@ -35,10 +35,9 @@ pub(crate) struct TraceArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// KV events come from servers that dwell sends requests to; a command is watched with the other collectors, which are those
-/// by default.
+/// KV events come from servers that dwell sends requests to; a command is watched with the other collectors.
 fn without_kv_events(option: Arg) -> Arg {
-    option.value_parser(one_of(CollectorName::BY_DEFAULT, CollectorName::from_name))
+    option.value_parser(one_of(CollectorName::OF_PROGRAMS, CollectorName::from_name))
 }
 
 #[cfg(test)]
@@ -50,7 +49,7 @@ mod tests {
     #[test]
     fn kv_events_are_not_offered() {
         let parses = |name: &str| Cli::try_parse_from(["dwell", "trace", "--collect", name, "--", "true"]).is_ok();
-        assert!(parses("process") && parses("pressure") && parses("tensor_ops"));
+        assert!(parses("process") && parses("pressure") && parses("tensor_ops") && parses("pages"));
         assert!(!parses("kv_events"));
     }
 }

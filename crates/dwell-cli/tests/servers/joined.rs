@@ -1,6 +1,10 @@
 //! A server that runs already.
 
-use crate::common::{RunningServer, Workplace, llama_program, text_of};
+use std::fs;
+
+use dwell_gguf::MakeSpec;
+
+use crate::common::{RunningServer, Workplace, llama_program, text_of, wait_for};
 use crate::lab::{Sample, assert_sealed, command, samples, slow, tokens};
 
 #[test]
@@ -35,4 +39,34 @@ fn a_joined_server_is_sampled_and_it_is_said_why_it_is_not_traced() {
     let of_server = |sample: &&Sample| sample.label == "server";
     let pids: Vec<u32> = samples(&run).iter().filter(of_server).map(|sample| sample.pid).collect();
     assert!(!pids.is_empty() && pids.iter().all(|pid| *pid == server.pid()), "found by its port: {pids:?}");
+}
+
+/// Whether the kernel notes writes of a process by its pages (flag `uw` of a mapping).
+fn has_noted_pages(pid: u32) -> bool {
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    smaps
+        .lines()
+        .filter_map(|line| line.strip_prefix("VmFlags:"))
+        .any(|flags| flags.split(' ').any(|flag| flag == "uw"))
+}
+
+#[test]
+fn nothing_stays_attached_to_a_server_whose_pages_were_watched_by_a_killed_dwell() {
+    let name = "nothing_stays_attached_to_a_server_whose_pages_were_watched_by_a_killed_dwell";
+    let Some(program) = llama_program(name, "llama-server") else { return };
+    let place = Workplace::new();
+    // Its answer takes seconds, so that dwell is surely killed before it is done.
+    let model = place.model(MakeSpec { embedding: 1024, feed_forward: 2048, ..slow() });
+    let server = RunningServer::start(&program, &model);
+    let before = server.completion("hello", 8);
+    let arguments = ["--url", &server.url, "--api", "completion", "--prompt", "hello", "--max-tokens", "200"];
+    let mut command = command(&place, &model, "llama_server", &arguments);
+    let mut dwell = command.args(["--collect", "process,pages"]).spawn().unwrap();
+    wait_for("the pages of the server to be watched", || has_noted_pages(server.pid()).then_some(()));
+    dwell.kill().unwrap();
+    dwell.wait().unwrap();
+    wait_for("the kernel to take the protection away", || (!has_noted_pages(server.pid())).then_some(()));
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    assert!(status.contains("TracerPid:\t0\n"), "{status}");
+    assert_eq!(server.completion("hello", 8), before);
 }

@@ -7,6 +7,7 @@ mod asked;
 mod common;
 mod ends;
 mod packages;
+mod pages;
 mod processes;
 
 use std::path::PathBuf;

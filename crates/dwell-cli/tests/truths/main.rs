@@ -8,6 +8,7 @@ mod common;
 mod arithmetic_truths;
 mod foreign_layout;
 mod mrm_trace_agrees;
+mod pages_agree;
 #[path = "../architectures/tiny.rs"]
 mod tiny;
 mod unmodified_llama_cpp;

@@ -27,7 +27,7 @@ use serde::{Serialize, Serializer};
 pub use column_doc::ColumnDoc;
 use column_doc::{Meaning, meaning};
 pub use columns::{numbers, optional_words, words};
-pub use table_spec::{ColumnSpec, TableSpec};
+pub use table_spec::{ColumnSpec, TEXT, TableSpec};
 pub use words::Words;
 
 /// A table of a run directory.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::text;
+
 /// A table of a collector's own: its name and, once for all readers, its columns.
 #[derive(Debug)]
 pub struct TableSpec {
@@ -15,12 +17,15 @@ pub struct TableSpec {
     pub columns: &'static [ColumnSpec],
 }
 
+/// Type of a column of texts with few distinct values. In batches they are dictionary-encoded, a type that a constant cannot name.
+pub const TEXT: DataType = DataType::Utf8;
+
 /// A column of a table, with what it says.
 #[derive(Debug)]
 pub struct ColumnSpec {
     /// Its name.
     pub name: &'static str,
-    /// Its type.
+    /// Its type; [`TEXT`] for texts.
     pub data_type: DataType,
     /// Whether values may be missing.
     pub nullable: bool,
@@ -32,7 +37,10 @@ pub struct ColumnSpec {
 
 impl TableSpec {
     pub(super) fn schema(&self) -> SchemaRef {
-        let field = |column: &ColumnSpec| Field::new(column.name, column.data_type.clone(), column.nullable);
+        let field = |column: &ColumnSpec| match &column.data_type {
+            &TEXT => text(column.name, column.nullable),
+            data_type => Field::new(column.name, data_type.clone(), column.nullable),
+        };
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 }

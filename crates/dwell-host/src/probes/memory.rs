@@ -3,11 +3,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::process;
 
 use dwell_events::host::Outcome;
+use dwell_pages::{Pagemap, PagesError, WriteNotes};
 
 use super::refusal::{is_forbidden, refused};
-use super::syscalls::{Pages, page_bytes, pagemap_take_written, uffd_enable_write_notes, uffd_open, uffd_register};
+use super::syscalls::{Pages, page_bytes};
 
 const PAGEMAP: &str = "/proc/self/pagemap";
 const CLEAR_REFS: &str = "/proc/self/clear_refs";
@@ -19,19 +21,22 @@ const WRITTEN_PAGE: usize = 5;
 
 /// Writes noted by the kernel (userfaultfd) and read with a scan.
 pub(super) fn uffd_wp() -> Outcome {
-    let attempt = || -> Result<Outcome, (&'static str, io::Error)> {
-        let at = |call| move |error| (call, error);
-        let mut pages = Pages::new(PAGES).map_err(at("mmap"))?;
-        let uffd = uffd_open().map_err(at("userfaultfd"))?;
-        uffd_enable_write_notes(&uffd).map_err(at("ioctl(UFFDIO_API) with WP_ASYNC"))?;
-        uffd_register(&uffd, &pages).map_err(at("ioctl(UFFDIO_REGISTER)"))?;
-        let pagemap = File::open(PAGEMAP).map_err(at("opening /proc/self/pagemap"))?;
+    let attempt = || -> Result<Outcome, PagesError> {
+        let mut pages = Pages::new(PAGES).map_err(failed("mmap"))?;
+        let range = pages.address()..pages.address() + pages.bytes() as u64;
+        let notes = WriteNotes::of_this_process()?;
+        notes.register(&range).map_err(failed("ioctl(UFFDIO_REGISTER)"))?;
+        let mut pagemap = Pagemap::open(process::id())?;
         pages.touch_all();
-        let take_written = |pages: &Pages| pagemap_take_written(&pagemap, pages).map_err(at("ioctl(PAGEMAP_SCAN)"));
-        take_written(&pages)?;
+        let mut take_written = || {
+            let mut regions = Vec::new();
+            pagemap.take_written(&range, false, |pages| regions.push(pages)).map_err(failed("ioctl(PAGEMAP_SCAN)"))?;
+            Ok(regions)
+        };
+        take_written()?;
         pages.touch(WRITTEN_PAGE);
-        let written = take_written(&pages)?;
-        let begin = pages.address() + (WRITTEN_PAGE * page_bytes()) as u64;
+        let written = take_written()?;
+        let begin = range.start + (WRITTEN_PAGE * page_bytes()) as u64;
         Ok(match written.as_slice() {
             [region] if region.start == begin && region.end == begin + page_bytes() as u64 => {
                 Outcome::works(format!("1 of {PAGES} pages was written, and the scan found it"))
@@ -41,7 +46,7 @@ pub(super) fn uffd_wp() -> Outcome {
             }
         })
     };
-    attempt().unwrap_or_else(|(call, error)| {
+    attempt().unwrap_or_else(|PagesError { call, source: error }| {
         let found = refused(call, &error);
         match error.raw_os_error() {
             Some(libc::EINVAL | libc::ENOTTY | libc::ENOSYS) => Outcome::absent(format!("{found} (Linux 6.7 has it)")),
@@ -49,6 +54,10 @@ pub(super) fn uffd_wp() -> Outcome {
             _ => Outcome::fails(found),
         }
     })
+}
+
+fn failed(call: &'static str) -> impl Fn(io::Error) -> PagesError {
+    move |source| PagesError { call, source }
 }
 
 /// Accesses per mapping: marks are cleared, then looked at.

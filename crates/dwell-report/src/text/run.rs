@@ -5,6 +5,7 @@ use dwell_analysis::validity::ValidityClass;
 use dwell_events::engine::StopReason;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
+use dwell_metadata::Agreement;
 
 use super::allocations::allocation_lines;
 use super::regions::{region_tables, window};
@@ -42,6 +43,7 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     if let Some(loads) = run.kv_accesses.filter(|loads| loads.loaded_unoccupied_bytes > 0) {
         line("KV reads", kv_reads_line(loads));
     }
+    run.agreements.iter().for_each(|agreement| line("agreement", agreement_line(agreement)));
     line("lost", lost_line(run));
     // What another program recorded was watched by that program, and it does not say at what cost.
     if run.engine != IMPORTED {
@@ -143,6 +145,18 @@ fn kv_reads_line(loads: KvAccesses) -> String {
         "{}, {:.1} % of it from cells that hold no token",
         bytes(all),
         loads.loaded_unoccupied_bytes as f64 / all as f64 * 100.0
+    )
+}
+
+/// How far two collectors agree.
+fn agreement_line(agreement: &Agreement) -> String {
+    let Agreement { about, first, second, both, first_only, second_only, .. } = agreement;
+    let share = or_dash(agreement.share(), |share| format!("{:.2} %", share * 100.0));
+    format!(
+        "{first} and {second} on {share} of {about}: {} in both, {} only in {first}, {} only in {second}",
+        count(*both),
+        count(*first_only),
+        count(*second_only),
     )
 }
 

@@ -3,7 +3,6 @@
 mod bpf;
 mod pages;
 mod perf_event;
-mod write_notes;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -11,7 +10,6 @@ use std::os::fd::{FromRawFd, OwnedFd};
 pub(super) use bpf::{bpf_attach, bpf_create_map, bpf_load_program};
 pub(super) use pages::{Pages, page_bytes};
 pub(super) use perf_event::{PerfAttributes, PerfEvent};
-pub(super) use write_notes::{pagemap_take_written, uffd_enable_write_notes, uffd_open, uffd_register};
 
 /// The descriptor that a system call returned, or why it returned none.
 fn owned_fd(result: libc::c_long) -> io::Result<OwnedFd> {
