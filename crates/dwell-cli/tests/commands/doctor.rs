@@ -97,7 +97,8 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     assert_eq!(output.status.code(), Some(2));
     let said = text_of(&output);
     assert!(
-        said.contains("\"tensors\"") && said.contains("tensor_ops, process, kv_events, pressure, browser, pages, perf_software"),
+        said.contains("\"tensors\"")
+            && said.contains("tensor_ops, process, kv_events, pressure, browser, pages, perf_software"),
         "{said}"
     );
 }
