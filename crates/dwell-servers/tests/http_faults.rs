@@ -261,6 +261,16 @@ fn stops(watcher: &Watcher) -> Vec<StopReason> {
 }
 
 #[test]
+fn an_answer_that_breaks_off_while_it_is_interrupted_is_no_whole_one() {
+    let url = start_server(Behaviour::CutOff).unwrap();
+    for tokens in [0, 1] {
+        let mut watcher = Watcher { interrupt_after_tokens: Some(tokens), ..Watcher::default() };
+        run(&job(EngineKind::OpenAi, &url, "x", 8), &mut watcher).unwrap();
+        assert!(stops(&watcher).contains(&StopReason::Interrupted), "after {tokens}: {:?}", stops(&watcher));
+    }
+}
+
+#[test]
 fn tokens_of_megabytes_and_a_million_ids_at_once_are_more_than_was_asked_for() {
     for behaviour in [Behaviour::HugeTokens, Behaviour::ManyIds] {
         let mut watcher = Watcher::default();

@@ -93,7 +93,11 @@ impl<'a> Session<'a> {
         self.begin(Phase::WeightLoad);
         let outcome = self.work();
         let outcome = match outcome {
-            Err(error) if error.is_interrupted() || self.is_interrupted_meanwhile() => Ok(()),
+            Err(error) if error.is_interrupted() || self.is_interrupted_meanwhile() => {
+                // No answer says so: the request did not come to its end, and nobody may take the run for complete.
+                self.tell(EngineEvent::Stopped { sequence: 0, reason: StopReason::Interrupted });
+                Ok(())
+            }
             Err(error) => Err(self.explained(error)),
             Ok(_) => Ok(()),
         };
