@@ -58,13 +58,13 @@ pub(super) fn add_to_memory_csv(path: &Path, anchor: ClockAnchor, samples: &[Pag
         let row = row.map_err(failed)?;
         let text = |place: usize| row.get(place).unwrap_or_default();
         while let Some(sample) = waiting.next_if(|sample| *timestamp(anchor, sample) <= *text(places.timestamp)) {
-            writer.write_record(&page_row(&places, anchor, sample, &sizes)).map_err(failed)?;
+            writer.write_record(page_row(&places, anchor, sample, &sizes)).map_err(failed)?;
         }
         sizes.insert(text(places.pid).to_owned(), (text(places.rss).to_owned(), text(places.vms).to_owned()));
         writer.write_record(row.iter().chain([""; PAGE_COLUMNS.len()])).map_err(failed)?;
     }
     for sample in waiting {
-        writer.write_record(&page_row(&places, anchor, sample, &sizes)).map_err(failed)?;
+        writer.write_record(page_row(&places, anchor, sample, &sizes)).map_err(failed)?;
     }
     let file =
         writer.into_inner().map_err(|error| StoreError::from_io("writing memory.csv", path, error.into_error()))?;
