@@ -34,7 +34,12 @@ impl LiveRun {
 
     /// Whether some of the answer has come.
     pub fn has_words(&self) -> bool {
-        std::fs::metadata(&self.stderr).unwrap().len() > 300
+        self.bytes_told() > 300
+    }
+
+    /// How much was said on the terminal.
+    pub fn bytes_told(&self) -> u64 {
+        std::fs::metadata(&self.stderr).unwrap().len()
     }
 
     /// The process that computes, once some of the answer has come.
