@@ -3,7 +3,7 @@
 //! A life lies in a slot of a table without gaps in memory, and an index finds the slot by the block's name and place. Names that
 //! are numbers lie in the life itself; others in [`LongNames`], once for a block and the blocks that are attached to it.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 
 use hashbrown::HashTable;
 
@@ -274,9 +274,7 @@ fn parts(hash: &BlockHash) -> (NameKind, u64, &[u8]) {
 }
 
 fn key_hash(hasher: &RandomState, kind: NameKind, number: u64, bytes: &[u8], place: PlaceIndex) -> u64 {
-    let mut state = hasher.build_hasher();
-    (kind, number, bytes, place).hash(&mut state);
-    state.finish()
+    hasher.hash_one((kind, number, bytes, place))
 }
 
 fn life_hash(hasher: &RandomState, names: &LongNames, life: &Life) -> u64 {
