@@ -149,7 +149,7 @@ mod tests {
         let axis = cut.axis();
         assert!(axis.bins <= 8 && axis.bins > 4, "{axis:?}");
         assert!(axis.first_bin_ns <= 5_000_000 && axis.first_bin_ns + axis.bin_ns > 5_000_000);
-        assert_eq!(binned.sum(), [(0..1_000).step_by(2).sum(), (1..1_000).step_by(2).sum()]);
+        assert_eq!(binned.sum(), [(0..1_000u64).step_by(2).sum::<u64>(), (1..1_000u64).step_by(2).sum()]);
         // What lies in a bin is what was added in its time.
         for (bin, bytes) in binned.cells() {
             let rows = (0..1_000u64).filter(|row| (5_000_000 + row * 10_000) / axis.bin_ns == bin);

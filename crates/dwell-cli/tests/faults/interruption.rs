@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use dwell_events::engine::EngineEvent;
 use dwell_records::{Kind, split_frame};
@@ -10,7 +9,7 @@ use dwell_ring::Consumer;
 use rustix::process::Signal;
 
 use crate::common::{Run, Workplace, send, text_of, wait_for, wait_for_end_of};
-use crate::live_run::{LiveRun, assert_has_all_computed, computed_positions};
+use crate::live_run::{HeldManifest, LiveRun, assert_has_all_computed, computed_positions};
 use crate::outcome::{
     assert_no_panic, assert_nothing_is_left, assert_partial, assert_refused, has_loss, recover_partial, state_of,
 };

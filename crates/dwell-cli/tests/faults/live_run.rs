@@ -19,14 +19,16 @@ use crate::models::slow_model;
 
 /// The list of all runs of a results directory while this test has its lock: whoever builds a run there stands still once its
 /// tables are written, and the run is not finished.
-pub struct HeldManifest(File);
+pub struct HeldManifest {
+    _locked: File,
+}
 
 impl HeldManifest {
     pub fn of(run: &Run) -> Self {
         let results = run.dir.parent().and_then(Path::parent).unwrap();
         let file = File::options().create(true).append(true).open(results.join(".manifest.csv.lock")).unwrap();
         file.lock().unwrap();
-        Self(file)
+        Self { _locked: file }
     }
 }
 

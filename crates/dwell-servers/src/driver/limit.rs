@@ -32,8 +32,8 @@ impl Room {
     fn take(&mut self, piece: &mut Piece) -> bool {
         piece.token_ids.truncate(self.tokens);
         if piece.text.len() > self.text_bytes {
-            let end = piece.text.floor_char_boundary(self.text_bytes);
-            piece.text.truncate(end);
+            let end = (0..=self.text_bytes).rev().find(|&end| piece.text.is_char_boundary(end));
+            piece.text.truncate(end.unwrap_or_default());
         }
         self.tokens = self.tokens.saturating_sub(piece.token_ids.len().max(1));
         self.text_bytes -= piece.text.len();

@@ -10,9 +10,12 @@ mod watch;
 use crate::lab::Lab;
 use crate::scenario::Scenario;
 
+/// What is disturbed in a soak.
+pub(crate) type Scenarios = Vec<Box<dyn Scenario>>;
+
 /// All of them, each after one undisturbed run; and what this machine lacks for more.
-pub(crate) fn all(lab: &Lab) -> anyhow::Result<(Vec<Box<dyn Scenario>>, Vec<String>)> {
-    let mut all: Vec<Box<dyn Scenario>> = vec![
+pub(crate) fn all(lab: &Lab) -> anyhow::Result<(Scenarios, Vec<String>)> {
+    let mut all: Scenarios = vec![
         Box::new(run::EmbeddedRun::measured(lab)?),
         Box::new(capture::Capture::measured(lab)?),
         Box::new(watch::Watch),
