@@ -42,13 +42,14 @@ impl PageClock {
 
     /// A time of the page as CLOCK_MONOTONIC time.
     pub fn monotonic_ns(&self, page_ms: f64) -> u64 {
-        u64::try_from(nanoseconds(page_ms) + self.offset_ns).unwrap_or(0)
+        u64::try_from(nanoseconds(page_ms).saturating_add(self.offset_ns)).unwrap_or(0)
     }
 }
 
-/// Whole nanoseconds; a page that tells no number tells the beginning of time.
+/// Whole nanoseconds; a page that tells no number tells the beginning of time. Times since 1970 in nanoseconds are more than a
+/// floating-point number holds exactly, so whole milliseconds are converted apart from their parts.
 fn nanoseconds(ms: f64) -> i128 {
-    (ms * 1e6).round() as i128
+    (ms.trunc() as i128).saturating_mul(1_000_000).saturating_add((ms.fract() * 1e6).round() as i128)
 }
 
 #[cfg(test)]

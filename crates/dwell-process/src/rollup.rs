@@ -51,6 +51,11 @@ impl RollupSchedule {
         self.policy.most_time_share > 0.0 && monotonic_ns() >= self.due_ns
     }
 
+    /// Makes the walks of the next sample due.
+    pub(crate) fn make_due(&mut self) {
+        self.due_ns = 0;
+    }
+
     /// Notes how long the walks of a sample took.
     pub(crate) fn walked(&mut self, walks: Duration) {
         let pause_ns = u64::try_from(self.policy.pause_after(walks).as_nanos()).unwrap_or(u64::MAX);

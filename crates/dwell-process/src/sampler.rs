@@ -94,6 +94,11 @@ impl Sampler {
         &mut self.groups[index]
     }
 
+    /// Walks the page tables in the next sample, however short ago that was; not if they are never walked.
+    pub fn walk_next(&mut self) {
+        self.rollup.make_due();
+    }
+
     /// Appends one row for each process that is still there, and one for each label of trees.
     pub fn sample_into(&mut self, rows: &mut Vec<MemoryRow>) {
         self.find_descendants();

@@ -1,6 +1,7 @@
 //! Sampling at a steady pace on a thread of its own.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,7 @@ pub struct SamplerSummary {
 /// A sampler at work. Dropped without [`SamplerThread::stop`], it stops all the same.
 pub struct SamplerThread {
     added: Arc<Mutex<Added>>,
+    walk_wanted: Arc<AtomicBool>,
     thread: PacedThread<SamplerSummary>,
 }
 
@@ -65,16 +67,28 @@ impl SamplerThread {
             return Err(ProcessError::ZeroInterval);
         }
         let added = Arc::new(Mutex::new(Added::Open(Vec::new())));
-        let hand_over_every = pace.hand_over_every;
-        let rounds = Rounds { sampler, hand_over_every, on_rows, added: added.clone(), rows: Vec::new() };
+        let walk_wanted = Arc::new(AtomicBool::new(false));
+        let rounds = Rounds {
+            sampler,
+            hand_over_every: pace.hand_over_every,
+            on_rows,
+            added: added.clone(),
+            walk_wanted: walk_wanted.clone(),
+            rows: Vec::new(),
+        };
         let thread = PacedThread::start("dwell-process", pace.interval, move |rhythm| rounds.run(rhythm))
             .map_err(|source| ProcessError::NoThread { source })?;
-        Ok(Self { added, thread })
+        Ok(Self { added, walk_wanted, thread })
     }
 
     /// Adds processes from any thread while the sampling goes on.
     pub fn handle(&self) -> SamplerHandle {
         SamplerHandle { added: self.added.clone() }
+    }
+
+    /// Walks the page tables for `pss` and `uss` in the next sample, however short ago that was.
+    pub fn walk_next(&self) {
+        self.walk_wanted.store(true, Ordering::Relaxed);
     }
 
     /// Whether the sampling has ended by itself.
@@ -136,6 +150,7 @@ struct Rounds<F> {
     hand_over_every: Duration,
     on_rows: F,
     added: Arc<Mutex<Added>>,
+    walk_wanted: Arc<AtomicBool>,
     rows: Vec<MemoryRow>,
 }
 
@@ -146,6 +161,9 @@ impl<F: FnMut(&[MemoryRow]) -> ControlFlow<()>> Rounds<F> {
         loop {
             let is_last = rhythm.is_over();
             self.take_added();
+            if self.walk_wanted.swap(false, Ordering::Relaxed) {
+                self.sampler.walk_next();
+            }
             self.sampler.sample_into(&mut self.rows);
             summary.samples += 1;
             let is_last = is_last || self.sampler.has_all_samples() || (self.sampler.are_all_gone() && self.close());

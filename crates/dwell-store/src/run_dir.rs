@@ -47,11 +47,7 @@ impl RunDir {
     ///
     /// A directory that exists is refused, so two runs can never share one.
     pub fn create(results_root: &Path, model_id: &str, run_id: &str) -> Result<Self, StoreError> {
-        check_name("model id", model_id)?;
-        check_name("run id", run_id)?;
-        if is_tree_name(model_id) {
-            return Err(StoreError::UnusableName { what: "model id", name: model_id.to_owned() });
-        }
+        check_names(model_id, run_id)?;
         let model_dir = results_root.join(model_id);
         let path = model_dir.join(run_id);
         let outermost_made = model_dir.ancestors().take_while(|folder| is_absent(folder)).last().map(Path::to_owned);
@@ -59,6 +55,18 @@ impl RunDir {
         let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned(), outermost_made };
         // It is new and empty, and must not be taken for a run.
         run.fill().inspect_err(|_| run.discard())?;
+        Ok(run)
+    }
+
+    /// The same in a folder that is there already: if it is taken away meanwhile, the run is not made.
+    pub fn create_in(folder: &Path, model_id: &str, run_id: &str) -> Result<Self, StoreError> {
+        check_names(model_id, run_id)?;
+        let path = folder.join(model_id).join(run_id);
+        for made in [&folder.join(model_id), &path] {
+            fs::create_dir(made).map_err(|error| StoreError::from_io(CREATING, made, error))?;
+        }
+        let run = Self { path, model_id: model_id.to_owned(), run_id: run_id.to_owned(), outermost_made: None };
+        run.fill()?;
         Ok(run)
     }
 
@@ -214,6 +222,15 @@ fn has_any_table(dir: &Path) -> bool {
 /// Whether there is nothing of this name, not even where the current folder is meant.
 fn is_absent(folder: &Path) -> bool {
     !folder.as_os_str().is_empty() && !folder.exists()
+}
+
+fn check_names(model_id: &str, run_id: &str) -> Result<(), StoreError> {
+    check_name("model id", model_id)?;
+    check_name("run id", run_id)?;
+    match is_tree_name(model_id) {
+        true => Err(StoreError::UnusableName { what: "model id", name: model_id.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Another process that discards the only run of the model may take the model's folder away in between.

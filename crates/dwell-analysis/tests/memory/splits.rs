@@ -178,15 +178,20 @@ fn buffers_on_a_gpu_count_only_where_its_memory_was_sampled() {
 #[test]
 fn a_share_that_was_seldom_sampled_gives_way_to_resident_memory() {
     let mut lab = level();
-    let row = |every: u64| {
+    let row = |pss_mib: u64, every: u64| {
         move |index: u64| {
             let row = sample(500 * MS + index * 25 * MS, 200 * MIB, 90 * MIB);
-            MemoryRow { pss_bytes: index.is_multiple_of(every).then_some(100 * MIB), ..row }
+            MemoryRow { pss_bytes: index.is_multiple_of(every).then_some(pss_mib * MIB), ..row }
         }
     };
-    // 240 samples between the first and the last token.
-    for (every, kind, total_mib) in [(20, MemoryKind::Pss, 100), (40, MemoryKind::Rss, 290)] {
-        lab.series = series_of((0..400).map(row(every)));
+    // 240 samples between the first and the last token. Where most memory is shared, few samples of shares count too.
+    for (pss_mib, every, kind, total_mib) in [
+        (250, 20, MemoryKind::Pss, 250),
+        (250, 40, MemoryKind::Rss, 290),
+        (100, 40, MemoryKind::Pss, 100),
+        (100, 400, MemoryKind::Rss, 290),
+    ] {
+        lab.series = series_of((0..400).map(row(pss_mib, every)));
         let steady = MemoryReport::of(&lab.inputs()).steady.unwrap();
         assert_eq!((steady.total_kind, steady.total_bytes), (kind, total_mib * MIB));
     }

@@ -32,8 +32,9 @@ impl Staging {
             fs::create_dir_all(parent).map_err(|error| StoreError::from_io(action, parent, error))?;
         }
         fs::create_dir(&folder).map_err(|error| StoreError::from_io(action, &folder, error))?;
-        let run = match RunDir::create(&folder, named_as.model_id(), named_as.run_id()) {
-            Err(StoreError::UnusableName { .. }) => RunDir::create(&folder, UNNAMED, UNNAMED),
+        // Somebody who presses Ctrl-C takes the folder away; it must not come back.
+        let run = match RunDir::create_in(&folder, named_as.model_id(), named_as.run_id()) {
+            Err(StoreError::UnusableName { .. }) => RunDir::create_in(&folder, UNNAMED, UNNAMED),
             created => created,
         };
         match run {

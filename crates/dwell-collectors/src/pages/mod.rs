@@ -9,7 +9,8 @@ mod agreement;
 mod following;
 mod rows;
 
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use dwell_events::engine::EngineEvent;
@@ -72,12 +73,12 @@ impl Collector for Pages {
     }
 
     fn check(&self, _: &CheckPlace<'_>) -> Outcome {
-        let child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = match child {
             Ok(child) => child,
             Err(error) => return Outcome::fails(format!("starting /bin/cat failed with {error}")),
         };
-        let outcome = scan_once(child.id());
+        let outcome = answer_of(&mut child).and_then(|()| scan_once(child.id()));
         // At the end of its input it ends by itself, if it was not harmed.
         drop(child.stdin.take());
         match (child.wait(), outcome) {
@@ -140,6 +141,14 @@ impl Collector for Pages {
         static TABLES: [Table; 1] = [Table::Own(&TABLE)];
         &TABLES
     }
+}
+
+/// Waits until a program that repeats its input does: until then it is being loaded, and its memory is replaced.
+fn answer_of(child: &mut Child) -> Result<(), Outcome> {
+    let asked = child.stdin.as_mut().map_or(Ok(()), |input| input.write_all(b"\n"));
+    asked
+        .and_then(|()| child.stdout.as_mut().map_or(Ok(()), |output| output.read_exact(&mut [0])))
+        .map_err(|error| Outcome::fails(format!("/bin/cat was asked for an answer, which failed with {error}")))
 }
 
 /// Attaches to a process and scans it.

@@ -29,7 +29,7 @@ const CLIENT_LABEL: &str = "client";
 const OBSERVER_LABEL: &str = "observer";
 
 /// The processes of a browser share most of their memory, so their sum needs PSS. A walk of all takes 45 to 130 ms: at the usual share
-/// of time, most runs would have one.
+/// of time, most runs would have one. A busy machine takes several times as long, so one walk is made when tokens begin to come.
 const BROWSER_ROLLUP: RollupPolicy = RollupPolicy { least_interval: Duration::from_secs(1), most_time_share: 0.02 };
 
 const NAME: CollectorName = CollectorName::PROCESS;
@@ -86,7 +86,7 @@ impl Collector for Process {
         let label = if request.job.engine.is_embedded() { WORKER_LABEL } else { CLIENT_LABEL };
         let interval = Duration::from_millis(sample_interval_ms);
         let has_roles = request.job.engine.profile().is_in_browser;
-        Ok(Box::new(ProcessWatch { run: run.clone(), label, has_roles, interval, sampling: None }))
+        Ok(Box::new(ProcessWatch { run: run.clone(), label, has_roles, tokens_come: false, interval, sampling: None }))
     }
 
     /// Writes the memory table of every run: without samples it is empty.
@@ -107,6 +107,7 @@ struct ProcessWatch {
     label: &'static str,
     /// Whether the processes of the engine are told apart by what they do.
     has_roles: bool,
+    tokens_come: bool,
     interval: Duration,
     /// None until there is a worker to sample.
     sampling: Option<Sampling>,
@@ -120,11 +121,18 @@ impl Watching for ProcessWatch {
     }
 
     fn engine_event(&mut self, event: &EngineEvent) {
-        if let (EngineEvent::ProcessFound { pid, role }, Some(sampling)) = (event, &mut self.sampling) {
-            sampling.add_server(*pid);
-            if self.has_roles {
-                sampling.name_role(*pid, role);
+        let Some(sampling) = &mut self.sampling else { return };
+        match event {
+            EngineEvent::ProcessFound { pid, role } => {
+                sampling.add_server(*pid);
+                if self.has_roles {
+                    sampling.name_role(*pid, role);
+                }
             }
+            EngineEvent::Token { .. } if self.has_roles && !std::mem::replace(&mut self.tokens_come, true) => {
+                sampling.walk_next();
+            }
+            _ => {}
         }
     }
 

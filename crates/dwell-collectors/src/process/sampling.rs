@@ -61,6 +61,13 @@ impl Sampling {
         self.roles.insert(pid, format!("{SERVER_LABEL}:{role}"));
     }
 
+    /// Learns the shares of memory in the next sample.
+    pub(super) fn walk_next(&self) {
+        if let Ok(thread) = &self.thread {
+            thread.walk_next();
+        }
+    }
+
     /// Writes the samples that were handed over since the last call.
     pub(super) fn write(&mut self) -> Result<(), StoreError> {
         write_rows(&self.rows, &self.roles, &mut self.stream)
