@@ -11,9 +11,9 @@ use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
-    BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation, ImportOrigin,
-    ImportedFile, KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin, Telemetry,
-    Timestamps,
+    Agreement, BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation,
+    ImportOrigin, ImportedFile, KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin,
+    Telemetry, Timestamps,
 };
 use serde_json::{Value, json};
 
@@ -82,6 +82,7 @@ fn full() -> RunMetadata {
         )]
         .into(),
         time_resolution: Some(TimeResolution::Layer),
+        agreements: vec![Agreement { about: "written KV pages".to_owned(), both: 3, ..Agreement::default() }],
         collectors: CollectorUse {
             used: vec!["process".to_owned()],
             fallbacks: vec![Fallback {
@@ -250,7 +251,7 @@ fn another_major_version_is_refused_with_both_versions_and_the_path() {
     for version in ["2.0", "0.9", "new"] {
         let error = parse(&json!({"metadata_schema_version": version, "host": "other"}).to_string()).unwrap_err();
         let wanted =
-            format!("reading the metadata of a run found version {version}, and 1.7 is needed: \"/r/metadata.json\"");
+            format!("reading the metadata of a run found version {version}, and 1.8 is needed: \"/r/metadata.json\"");
         assert_eq!(error.to_string(), wanted);
         assert!(error.hints()[0].contains("dwell --version"), "{:?}", error.hints());
     }

@@ -49,11 +49,10 @@ mod x86_64 {
 
     pub(super) fn userfaultfd_of(pid: u32) -> Result<OwnedFd, PagesError> {
         refuse_own_seccomp(pid)?;
-        let instruction = syscall_instruction(pid)?;
         let target = pid_t::try_from(pid).ok().and_then(Pid::from_raw);
         let target = target.ok_or_else(|| error("finding the process", io::Error::from_raw_os_error(libc::ESRCH)))?;
         let pidfd = pidfd_open(target, PidfdFlags::empty()).map_err(PagesError::of("pidfd_open"))?;
-        let mut stopped = Stopped::stop(target.as_raw_nonzero().get(), instruction)?;
+        let mut stopped = Stopped::stop(target.as_raw_nonzero().get())?;
         let fd = stopped.call(libc::SYS_userfaultfd, notes::flags().bits().into())?;
         let fd =
             i32::try_from(fd).map_err(|_| error("userfaultfd in the process", io::Error::other("no descriptor")))?;
@@ -116,7 +115,7 @@ mod x86_64 {
     }
 
     impl Stopped {
-        fn stop(pid: pid_t, instruction: u64) -> Result<Self, PagesError> {
+        fn stop(pid: pid_t) -> Result<Self, PagesError> {
             let options = libc::PTRACE_O_TRACESYSGOOD as usize;
             ptrace(libc::PTRACE_SEIZE, pid, 0, options).map_err(PagesError::of("ptrace(PTRACE_SEIZE)"))?;
             ptrace(libc::PTRACE_INTERRUPT, pid, 0, 0).map_err(PagesError::of("ptrace(PTRACE_INTERRUPT)"))?;
@@ -129,13 +128,15 @@ mod x86_64 {
                 let signal = libc::WSTOPSIG(status) as usize;
                 ptrace(libc::PTRACE_CONT, pid, 0, signal).map_err(PagesError::of("ptrace(PTRACE_CONT)"))?;
             }
-            Self::of_stopped(pid, instruction).inspect_err(|_| {
+            Self::of_stopped(pid).inspect_err(|_| {
                 // The process goes on, whatever could not be read of it.
                 let _ = ptrace(libc::PTRACE_DETACH, pid, 0, 0);
             })
         }
 
-        fn of_stopped(pid: pid_t, instruction: u64) -> Result<Self, PagesError> {
+        fn of_stopped(pid: pid_t) -> Result<Self, PagesError> {
+            // Looked for only now: until it was stopped, the process could become another program, whose vDSO lies elsewhere.
+            let instruction = syscall_instruction(pid.cast_unsigned())?;
             let registers = registers(pid)?;
             if registers.cs != USER_CODE_SEGMENT {
                 return Err(error("attaching", io::Error::other("the process runs 32-bit code")));
@@ -161,16 +162,31 @@ mod x86_64 {
             self.set_registers(&registers_of_call).map_err(PagesError::of("ptrace(PTRACE_SETREGS)"))?;
             // Once until it enters the kernel, once until it leaves it.
             for _ in 0..2 {
-                ptrace(libc::PTRACE_SYSCALL, self.pid, 0, 0).map_err(PagesError::of("ptrace(PTRACE_SYSCALL)"))?;
-                while libc::WSTOPSIG(wait(self.pid)?) != libc::SIGTRAP | 0x80 {
-                    ptrace(libc::PTRACE_SYSCALL, self.pid, 0, 0).map_err(PagesError::of("ptrace(PTRACE_SYSCALL)"))?;
-                }
+                self.go_on_to_the_kernel()?;
             }
             match registers(self.pid)?.rax.cast_signed() {
                 result @ 0.. => Ok(result),
                 failed => {
                     let source = io::Error::from_raw_os_error(i32::try_from(-failed).unwrap_or(libc::EINVAL));
                     Err(error("userfaultfd in the process", source))
+                }
+            }
+        }
+
+        /// Until the process enters the kernel, or leaves it.
+        fn go_on_to_the_kernel(&self) -> Result<(), PagesError> {
+            loop {
+                ptrace(libc::PTRACE_SYSCALL, self.pid, 0, 0).map_err(PagesError::of("ptrace(PTRACE_SYSCALL)"))?;
+                let status = wait(self.pid)?;
+                match libc::WSTOPSIG(status) {
+                    signal if signal == libc::SIGTRAP | 0x80 => return Ok(()),
+                    _ if status >> 16 == libc::PTRACE_EVENT_STOP => {}
+                    // It cannot run the instruction: going on would raise the same signal for ever.
+                    libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP => {
+                        let source = io::Error::other("the process raised a signal instead of making the call");
+                        return Err(error("userfaultfd in the process", source));
+                    }
+                    _ => {}
                 }
             }
         }

@@ -119,7 +119,7 @@ fn an_interruption_while_loading_ends_the_wait_and_the_server() {
     let mut watcher = Watcher::watching(|events| !pids(events).is_empty());
     ServerEngine::new(place.place()).run(&asked, &mut watcher).unwrap();
     let told = Told(watcher.events);
-    assert_eq!(told.order(), ["phase_begins", "process_found", "phase_begins", "finished"]);
+    assert_eq!(told.order(), ["phase_begins", "process_found", "stopped", "phase_begins", "finished"]);
     assert!(is_gone(told.pids()[0]));
 
     // Nor does a program that never says what it can do hold up anybody.

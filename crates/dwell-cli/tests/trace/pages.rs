@@ -18,11 +18,14 @@ import ctypes, mmap, os, sys, time
 stream = sys.argv[1]
 areas = [mmap.mmap(-1, 64 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(4)]
 once, hot, read, untouched = areas
+end = time.monotonic() + 120
 def scans(count):
     for _ in range(count):
         size = os.path.getsize(stream)
         while os.path.getsize(stream) == size:
             hot[5 * 4096] = 1
+            if time.monotonic() > end:
+                sys.exit("no scan was recorded")
             time.sleep(0.005)
 scans(2)
 for page in range(0, 64, 2):

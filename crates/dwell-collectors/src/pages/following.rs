@@ -18,6 +18,8 @@ use crate::at_intervals::AtIntervals;
 
 /// How long rows may wait in memory, which is what a kill of the observer can lose of them.
 const HAND_OVER_INTERVAL: Duration = Duration::from_millis(250);
+/// How often it is tried to attach to a process: one that is becoming another program can be attached to a little later.
+const MOST_ATTEMPTS: u32 = 5;
 /// How often a tree is looked at for processes that have been started.
 const TREE_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -30,12 +32,18 @@ struct Looks {
     unwatched_mappings: u64,
 }
 
+/// Why a process could not be attached to the last time, and how often that was tried.
+struct Refusal {
+    reason: String,
+    attempts: u32,
+}
+
 /// Processes that are watched.
 pub(super) struct Following {
     roots: Vec<u32>,
     watched: BTreeSet<u32>,
-    /// Processes that could not be attached to, and why.
-    refused: BTreeMap<u32, String>,
+    /// Processes that could not be attached to.
+    refused: BTreeMap<u32, Refusal>,
     trackers: Sender<WriteTracker>,
     scanning: Option<AtIntervals<Looks>>,
     looked_at: Instant,
@@ -81,18 +89,22 @@ impl Following {
     }
 
     fn attach_to(&mut self, pid: u32) {
-        if self.watched.contains(&pid) || self.refused.contains_key(&pid) {
+        let attempts = self.refused.get(&pid).map_or(0, |refusal| refusal.attempts);
+        if self.watched.contains(&pid) || attempts == MOST_ATTEMPTS {
             return;
         }
         match WriteTracker::attach(pid) {
             Ok(tracker) => {
                 self.watched.insert(pid);
+                self.refused.remove(&pid);
                 // Without a thread that receives it, nothing is watched, which is told at the end.
                 let _ = self.trackers.send(tracker);
             }
             // It has ended, or is about to become another program.
             Err(error) if error.is_gone() => {}
-            Err(error) => _ = self.refused.insert(pid, error.to_string()),
+            Err(error) => {
+                self.refused.insert(pid, Refusal { reason: error.to_string(), attempts: attempts + 1 });
+            }
         }
     }
 
@@ -137,7 +149,7 @@ impl Following {
         for reason in &self.unscanned_ends {
             end.lost(LossKind::MissedSamples, 1, reason.clone());
         }
-        for (pid, reason) in &self.refused {
+        for (pid, Refusal { reason, .. }) in &self.refused {
             end.lost(LossKind::UnwatchedMemory, 1, format!("process {pid} could not be attached to: {reason}"));
         }
         let detail = "mappings that the kernel does not watch";
