@@ -35,9 +35,12 @@ fn slow_tokens_text(found: &SlowTokens) -> String {
     let joined = format!("{} of {}", found.joined_tokens, counted(found.tokens as u64, "token"));
     let mut text = format!("tokens    {joined} end in {}\n", counted(found.intervals as u64, "interval"));
     if found.signals.is_empty() {
-        let why = match found.intervals < found.intervals_needed {
-            true => format!("not enough tokens: {} intervals with tokens are needed", found.intervals_needed),
-            false => "no signal changes".to_owned(),
+        let why = match found.intervals {
+            0 if found.tokens > 0 => "the run and the observation do not overlap in time".to_owned(),
+            few if few < found.intervals_needed => {
+                format!("not enough tokens: {} intervals with tokens are needed", found.intervals_needed)
+            }
+            _ => "no signal changes".to_owned(),
         };
         text.push_str(&format!("          {why}\n"));
         return text;

@@ -1,6 +1,8 @@
 //! An observation as text: what happened in one interval, a line for each group of fields.
 
-use dwell_observe::{Bucket, CallUse, DeviceLatency, Distribution, Line, PressureLines, ProcessUse, SourceKind};
+use dwell_observe::{
+    Bucket, CallUse, DeviceLatency, Distribution, Line, PressureLines, PressureValues, ProcessUse, SourceKind,
+};
 
 use super::{bytes, counted, seconds};
 
@@ -29,7 +31,7 @@ pub fn observation_text(line: &Line) -> String {
     if line.tcp.is_some() {
         add("net", net_text(line));
     }
-    line.pressure.iter().for_each(|pressure| add("psi", pressure_text(pressure)));
+    line.pressure.iter().for_each(|pressure| add("psi", pressure_text(pressure, line.interval_s)));
     if line.lost.total() > 0 {
         add("lost", counted(line.lost.total(), "event"));
     }
@@ -126,6 +128,8 @@ fn calls_text(calls: &[CallUse]) -> String {
         let mut distribution = Distribution::default();
         distribution.add(&call.buckets);
         let p95 = distribution.percentile(95.0).map_or(0.0, |percentile| percentile.estimate_us);
+        // A slot reaches farther than the longest call in it.
+        let p95 = if call.latency_max_ns > 0 { p95.min(call.latency_max_ns as f64 / 1e3) } else { p95 };
         let moved = if call.bytes > 0 { format!(", {}", bytes(call.bytes)) } else { String::new() };
         format!("{} {} (p95 {}{moved})", call.syscall, call.count, seconds(p95 / 1e6))
     };
@@ -145,9 +149,14 @@ fn net_text(line: &Line) -> String {
     }
 }
 
-fn pressure_text(pressure: &PressureLines) -> String {
+/// Shares of the interval; of the last 10 s where a file has no more.
+fn pressure_text(pressure: &PressureLines, interval_s: f64) -> String {
+    let share = |values: &PressureValues| match values.stalled_us {
+        Some(stalled_us) => stalled_us as f64 / 1e4 / interval_s,
+        None => values.avg10,
+    };
     let resource = |(resource, lines): (&String, &std::collections::BTreeMap<String, _>)| {
-        let value = |kind: &str| lines.get(kind).map_or(0.0, |values: &dwell_observe::PressureValues| values.avg10);
+        let value = |kind: &str| lines.get(kind).map_or(0.0, share);
         format!("{resource} {:.1} % some, {:.1} % full", value("some"), value("full"))
     };
     pressure.iter().map(resource).collect::<Vec<_>>().join("; ")
@@ -167,14 +176,18 @@ mod tests {
                     "operations":[{"operation":"read","requests":200,"bytes":819200,"latency_ns":40000000}]}],
                 "inflight":[{"device_id":1,"device_name":"vda","count":3}],
                 "page_faults":{"7":12},"processes":[{"pid":7,"name":"llama","page_faults":12}],
-                "pressure":{"cpu":{"some":{"avg10":12.34,"avg60":0,"avg300":0,"total":1}}},"lost":{"threads":4}}"#,
+                "syscalls":[{"syscall":"poll","count":2,"latency_max_ns":2200000,
+                    "buckets":[{"slot":11,"count":2,"bucket_low":2048,"bucket_high":4095}]}],
+                "pressure":{"cpu":{"some":{"avg10":12.34,"avg60":0,"avg300":0,"total":1}},
+                    "io":{"some":{"avg10":99.0,"avg60":0,"avg300":0,"total":1,"stalled_us":500000}}},"lost":{"threads":4}}"#,
         )
         .expect("a line");
         let text = observation_text(&line);
         let expected = "22:13:20  2.00 s\n\
                         disk      vda 100 IOPS, 400 KiB/s, p50 192 µs, p95 250 µs, p99 255 µs, queue 0.02, 3 in flight\n\
                         mem       12 page faults, most by 7 llama (12) (procfs)\n\
-                        psi       cpu 12.3 % some, 0.0 % full\n\
+                        syscalls  poll 2 (p95 2.20 ms)\n\
+                        psi       cpu 12.3 % some, 0.0 % full; io 25.0 % some, 0.0 % full\n\
                         lost      4 events\n";
         assert_eq!(text, expected);
     }
