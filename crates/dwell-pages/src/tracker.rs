@@ -112,6 +112,11 @@ impl WriteTracker {
                 }
             }
         }
+        // A process that was attached to between its start and the program that it becomes had its parent's memory then, in which
+        // nothing of what it has now lies.
+        if registered.is_empty() && !self.refused.is_empty() {
+            return Err(PagesError { call: "ioctl(UFFDIO_REGISTER)", source: gone() });
+        }
         self.registered = registered;
         Ok(refusals)
     }

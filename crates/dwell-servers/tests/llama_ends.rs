@@ -127,7 +127,7 @@ fn an_interruption_while_loading_ends_the_wait_and_the_server() {
     let unasked = job(EngineKind::LlamaServer, &silent, &model, asked.actions.clone());
     let mut watcher = Watcher::watching(|_| true);
     ServerEngine::new(place.place()).run(&unasked, &mut watcher).unwrap();
-    assert_eq!(Told(watcher.events).order(), ["phase_begins", "finished"]);
+    assert_eq!(Told(watcher.events).order(), ["phase_begins", "stopped", "phase_begins", "finished"]);
 
     let mut impatient = asked;
     impatient.server.ready_within_s = Some(1);
