@@ -17,7 +17,7 @@ pub struct Mapping {
     pub range: Range<u64>,
     /// Whether the process may write to it.
     pub is_writable: bool,
-    /// Whether writes reach whoever else has it mapped.
+    /// Whether other processes that map it see writes.
     pub is_shared: bool,
     /// File, or a name of the kernel such as `[heap]`; empty for anonymous memory.
     pub name: Arc<str>,

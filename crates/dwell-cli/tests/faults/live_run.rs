@@ -17,8 +17,8 @@ use rustix::process::{Signal, kill_process_group};
 use crate::common::{Run, Workplace, dwell, pid_of, send, wait_for, worker_of};
 use crate::models::slow_model;
 
-/// The list of all runs of a results directory while this test has its lock: whoever builds a run there stands still once its
-/// tables are written, and the run is not finished.
+/// Holds the lock of `manifest.csv`: a process that builds a run in this results directory waits for it after writing the
+/// tables, before the run is finished.
 pub struct HeldManifest {
     _locked: File,
 }

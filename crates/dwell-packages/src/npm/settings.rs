@@ -187,7 +187,7 @@ mod tests {
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let text =
             |path: &Path| files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned());
-        NpmSettings::from_places(&variables, Path::new("/work/project/below"), &text, &|path| text(path).is_some())
+        NpmSettings::from_places(&variables, Path::new("/srv/project/below"), &text, &|path| text(path).is_some())
     }
 
     fn registry(settings: &NpmSettings, package: &str) -> String {
@@ -207,8 +207,8 @@ mod tests {
             ("/opt/node/bin/node", ""),
             ("/opt/node/etc/npmrc", "cafile=/machine.pem\nregistry=https://machine.example\nfetch-timeout=60000"),
             ("/home/ann/.npmrc", "registry=https://user.example/npm/\n@own:registry=https://own.example"),
-            ("/work/project/package.json", "{}"),
-            ("/work/project/.npmrc", "registry=https://${WHERE}.example\n"),
+            ("/srv/project/package.json", "{}"),
+            ("/srv/project/.npmrc", "registry=https://${WHERE}.example\n"),
         ];
         let variables = [("HOME", "/home/ann"), ("PATH", "/bin:/opt/node/bin"), ("WHERE", "project")];
         let found = settings(&variables[..2], &files[..3]);
