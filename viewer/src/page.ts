@@ -97,9 +97,17 @@ export interface Series {
 
 /** Samples at the same times. */
 export interface Samples {
-  unit: "bytes" | "percent";
+  /** `bytes`, `percent`, `ms`, `/s`; empty for numbers. */
+  unit: string;
   time_s: number[];
   series: Series[];
+}
+
+/** Samples of the kernel that share an axis, from files of `dwell observe`. */
+export interface ObservedSamples {
+  name: string;
+  title: string;
+  samples: Samples;
 }
 
 export interface Timeline {
@@ -112,6 +120,7 @@ export interface Timeline {
   /** Resident memory by kind. */
   memory: Samples | null;
   pressure: Samples | null;
+  observed: ObservedSamples[];
 }
 
 /** Where resident memory went. */

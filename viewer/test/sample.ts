@@ -451,6 +451,23 @@ function timelineOf(steps: Step[], end_s: number): Timeline {
         { name: "io_some", title: "I/O", values: time_s.map((at) => (at < LOAD_S ? 8 : 0.2)) },
       ],
     },
+    observed: [
+      {
+        name: "observed_io",
+        title: "Kernel: latency of block requests",
+        samples: {
+          unit: "ms",
+          time_s: time_s.filter((_, at) => at % 10 === 0),
+          series: [
+            {
+              name: "io_p95",
+              title: "95th percentile",
+              values: time_s.filter((_, at) => at % 10 === 0).map((at) => 0.2 + at / 10),
+            },
+          ],
+        },
+      },
+    ],
   };
 }
 
@@ -586,7 +603,7 @@ export function barePage(): Page {
     tiles: { ...run.overview.tiles, place: [], bin: [], read_bytes: [], written_bytes: [] },
   };
   const tokens = { stride: 1, index: [], begin_s: [], end_s: [], context_tokens: [], kv_bytes: [] };
-  const timeline: Timeline = { ...run.timeline, tokens, requests: [], memory: null, pressure: null };
+  const timeline: Timeline = { ...run.timeline, tokens, requests: [], memory: null, pressure: null, observed: [] };
   return page({
     kind: "run",
     title: HOSTILE,

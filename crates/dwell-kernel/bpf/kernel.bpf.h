@@ -68,6 +68,11 @@ struct css_set {
     struct cgroup *dfl_cgrp;
 } FROM_KERNEL;
 
+// Time for which a thread computed, brought up to date before each switch.
+struct sched_entity {
+    u64 sum_exec_runtime;
+} FROM_KERNEL;
+
 struct task_struct {
     u32 __state;
     u32 flags;
@@ -77,6 +82,7 @@ struct task_struct {
     struct task_struct *real_parent;
     struct task_struct *group_leader;
     struct css_set *cgroups;
+    struct sched_entity se;
     char comm[NAME_BYTES];
 } FROM_KERNEL;
 

@@ -10,6 +10,7 @@ pub(crate) const LOSSES: u32 = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IssuedEntry {
+    pub(crate) request: u64,
     pub(crate) at_ns: u64,
     pub(crate) device: u32,
     pub(crate) operation: u32,
@@ -75,6 +76,7 @@ pub(crate) struct ThreadEntry {
     pub(crate) tcp_received_bytes: u64,
     pub(crate) tcp_retransmits: u64,
     pub(crate) start_ns: u64,
+    pub(crate) computed_ns: u64,
     pub(crate) call_place: u32,
     pub(crate) process: u32,
     pub(crate) parent: u32,
@@ -92,5 +94,5 @@ unsafe impl Pod for DeviceEntry {}
 unsafe impl Pod for CallEntry {}
 // SAFETY: as above.
 unsafe impl Pod for RunQueueEntry {}
-// SAFETY: as above: 17 numbers of 8 bytes, 4 of 4 bytes, 16 bytes.
+// SAFETY: as above: 18 numbers of 8 bytes, 4 of 4 bytes, 16 bytes.
 unsafe impl Pod for ThreadEntry {}

@@ -44,7 +44,7 @@ pub struct KernelTrace {
     chosen: Chosen,
     refused: Vec<(Group, String)>,
     began_ns: u64,
-    requests: HashMap<MapData, u64, IssuedEntry>,
+    requests: Array<MapData, IssuedEntry>,
     devices: PerCpuHashMap<MapData, DeviceKey, DeviceEntry>,
     threads: HashMap<MapData, u32, ThreadEntry>,
     members: HashMap<MapData, u64, u8>,
@@ -169,11 +169,12 @@ impl KernelTrace {
 
     /// Forgets requests that a device got before this time; how many there were.
     pub(crate) fn forget_requests(&mut self, device: u32, before_ns: u64) -> u64 {
-        let is_old = |issued: &IssuedEntry| issued.device == device && issued.at_ns < before_ns;
-        let old = self.requests.iter().filter_map(|entry| entry.ok().filter(|(_, issued)| is_old(issued)));
-        let keys: Vec<u64> = old.map(|(key, _)| key).collect();
+        let is_old = |issued: &IssuedEntry| issued.request != 0 && issued.device == device && issued.at_ns < before_ns;
+        let places = 0..self.requests.len();
+        let old: Vec<u32> =
+            places.filter(|place| self.requests.get(place, 0).is_ok_and(|issued| is_old(&issued))).collect();
         // One that is issued again just now completes without having been counted twice.
-        keys.into_iter().filter(|key| self.requests.remove(key).is_ok()).count() as u64
+        old.into_iter().filter(|&place| self.requests.set(place, IssuedEntry::default(), 0).is_ok()).count() as u64
     }
 
     fn read_threads(&mut self) -> Result<Vec<(u32, ThreadEntry)>, KernelError> {

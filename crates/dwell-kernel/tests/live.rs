@@ -144,6 +144,49 @@ fn a_sleeper_is_off_the_processor_for_as_long_as_it_sleeps() {
     }
 }
 
+const SLEEPERS: usize = 60;
+const NAP: Duration = Duration::from_millis(50);
+
+#[test]
+#[ignore = "child process of no_interval_of_a_sleeper_goes_by_without_its_sleep"]
+fn naps() {
+    loop {
+        thread::sleep(NAP);
+    }
+}
+
+/// A kernel that runs no program at some switches makes a return from sleep go by unseen, now and then.
+#[test]
+fn no_interval_of_a_sleeper_goes_by_without_its_sleep() {
+    const TEST: &str = "no_interval_of_a_sleeper_goes_by_without_its_sleep";
+    let Some(mut observer) = observer(TEST, &[Group::Sched], own()) else { return };
+    let nap = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--test-threads", "1", "naps"]).stdout(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut sleepers: Vec<Child> = (0..SLEEPERS).map(|_| nap()).collect();
+    // Their beginning computes.
+    thread::sleep(Duration::from_secs(1));
+    observer.read().unwrap();
+    let lines: Vec<Line> = (0..20)
+        .map(|_| {
+            thread::sleep(Duration::from_millis(150));
+            observer.read().unwrap()
+        })
+        .collect();
+    for child in &mut sleepers {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for (line, child) in lines.iter().flat_map(|line| sleepers.iter().map(move |child| (line, child))) {
+        let process = uses(std::slice::from_ref(line), child.id()).next().unwrap();
+        // The test and the thread that waits for it.
+        let asleep_ns = f64::from(process.threads) * line.interval_s * 1e9;
+        assert!(process.threads > 1 && process.off_cpu_ns.unwrap() as f64 > 0.95 * asleep_ns, "{line:?} {process:?}");
+    }
+}
+
 const PAGES_TO_TOUCH: &str = "DWELL_TEST_PAGES";
 
 #[test]

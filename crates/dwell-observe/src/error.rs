@@ -54,6 +54,26 @@ pub enum ObserveError {
         source: serde_json::Error,
     },
 
+    /// A line holds values that no kernel counts.
+    #[error("reading observations found an impossible {what} in line {number}: {path:?}")]
+    Impossible {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        number: usize,
+        /// The value.
+        what: &'static str,
+    },
+
+    /// Two lines tell of the same disks at the same time, so that requests would count twice.
+    #[error("reading observations found the disks of the same time twice: line {} of {:?} and line {} of {:?}", one.1, one.0, other.1, other.0)]
+    Twice {
+        /// A file, and the line in it, counted from 1.
+        one: (PathBuf, usize),
+        /// Another line.
+        other: (PathBuf, usize),
+    },
+
     /// A file without a single line.
     #[error("reading observations found no line: {path:?}")]
     Empty {
@@ -70,7 +90,8 @@ impl Hint for ObserveError {
             }
             Self::OtherContent { .. } => vec!["choose another file with --output".to_owned()],
             Self::InUse { .. } => vec!["choose another file with --output, or end the other dwell observe".to_owned()],
-            Self::Damaged { .. } => vec!["remove the line to read the others".to_owned()],
+            Self::Damaged { .. } | Self::Impossible { .. } => vec!["remove the line to read the others".to_owned()],
+            Self::Twice { .. } => vec!["name each file once, and one of several observers that ran at once".to_owned()],
             Self::Io { .. } | Self::Empty { .. } => Vec::new(),
         }
     }

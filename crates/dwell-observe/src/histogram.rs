@@ -95,7 +95,8 @@ impl Distribution {
     }
 }
 
-const SLOT_MAX: u32 = 62;
+/// The last slot whose bounds are numbers of 64 bits.
+pub(crate) const SLOT_MAX: u32 = 62;
 
 #[cfg(test)]
 mod tests {

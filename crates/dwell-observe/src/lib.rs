@@ -22,6 +22,6 @@ pub use line::{
     ProcessUse, RunQueue, Source, SourceKind, TcpUse,
 };
 pub use log::{LineLog, LogOptions};
-pub use reading::{LinesRead, read_lines};
+pub use reading::{LinesRead, read_files, read_lines};
 pub use report::{DeviceInterval, DeviceReport, ObservationReport, observation_report};
-pub use slow_tokens::{LagReport, SignalReport, SlowTokens, TokenTime};
+pub use slow_tokens::{LagReport, SignalReport, SlowTokens, TokenTime, signal_values};

@@ -2,13 +2,19 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::ObserveError;
+use crate::histogram::{Bucket, SLOT_MAX};
 use crate::line::Line;
 
 /// A longer line is not one of dwell's: 32768 threads take a tenth of it.
 const LINE_BYTES_MAX: u64 = 256 << 20;
+
+/// More events than any interval has; sums of as many as a file can hold stay numbers of 64 bits.
+const COUNT_MAX: u64 = 1 << 50;
+/// Neighbouring intervals may overlap by what a clock is set back; those that tell of the same time overlap by half.
+const OVERLAP_SHARE: f64 = 0.5;
 
 /// The lines of a file.
 #[derive(Debug)]
@@ -17,6 +23,32 @@ pub struct LinesRead {
     pub lines: Vec<Line>,
     /// Whether the last line was cut, as a writer that is killed may leave it.
     pub has_cut_line: bool,
+}
+
+/// Reads several files, which must not tell of the same disks at the same time.
+pub fn read_files(paths: &[PathBuf]) -> Result<Vec<LinesRead>, ObserveError> {
+    let files: Vec<LinesRead> = paths.iter().map(|path| read_lines(path)).collect::<Result<_, _>>()?;
+    check_that_none_is_twice(paths, &files)?;
+    Ok(files)
+}
+
+fn check_that_none_is_twice(paths: &[PathBuf], files: &[LinesRead]) -> Result<(), ObserveError> {
+    let numbered = |(file, read): (usize, &'_ LinesRead)| {
+        let lines =
+            read.lines.iter().enumerate().filter(|(_, line)| line.latency_histogram.is_some() || line.disks.is_some());
+        lines.map(|(at, line)| (line.timestamp - line.interval_s, line.timestamp, file, at + 1)).collect::<Vec<_>>()
+    };
+    let mut spans: Vec<(f64, f64, usize, usize)> = files.iter().enumerate().flat_map(numbered).collect();
+    spans.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for pair in spans.windows(2) {
+        let [one, other] = [pair[0], pair[1]];
+        let shorter_s = (one.1 - one.0).min(other.1 - other.0);
+        if one.1.min(other.1) - other.0 > shorter_s * OVERLAP_SHARE {
+            let place = |span: (f64, f64, usize, usize)| (paths[span.2].clone(), span.3);
+            return Err(ObserveError::Twice { one: place(one), other: place(other) });
+        }
+    }
+    Ok(())
 }
 
 /// Reads all lines of a file. Fields that dwell does not know are passed over, so that files of
@@ -34,13 +66,41 @@ pub fn read_lines(path: &Path) -> Result<LinesRead, ObserveError> {
             break;
         }
         match serde_json::from_slice(&text) {
-            Ok(line) => read.lines.push(line),
+            Ok(line) => {
+                if let Some(what) = impossible(&line) {
+                    return Err(ObserveError::Impossible { path: path.to_owned(), number, what });
+                }
+                read.lines.push(line);
+            }
             Err(_) if text.last() != Some(&b'\n') => read.has_cut_line = true,
             Err(_) if text.trim_ascii().is_empty() => {}
             Err(source) => return Err(ObserveError::Damaged { path: path.to_owned(), number, source }),
         }
     }
     if read.lines.is_empty() { Err(ObserveError::Empty { path: path.to_owned() }) } else { Ok(read) }
+}
+
+/// A value that no kernel counts.
+fn impossible(line: &Line) -> Option<&'static str> {
+    let is_time = |seconds: f64| seconds >= 0.0 && seconds < COUNT_MAX as f64;
+    let devices = line.latency_histogram.iter().flatten();
+    let operations = devices.clone().flat_map(|device| &device.operations);
+    let mut buckets = devices.clone().flat_map(|device| &device.buckets);
+    let mut sums =
+        operations.flat_map(|operation| [operation.requests, operation.bytes >> 10, operation.latency_ns >> 10]);
+    if !is_time(line.timestamp) {
+        Some("timestamp")
+    } else if !is_time(line.interval_s) {
+        Some("interval_s")
+    } else if line.end_ns < line.begin_ns {
+        Some("end_ns")
+    } else if buckets.any(|bucket: &Bucket| bucket.slot > SLOT_MAX || bucket.count > COUNT_MAX) {
+        Some("bucket")
+    } else if sums.any(|sum| sum > COUNT_MAX) {
+        Some("operation")
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -76,5 +136,46 @@ mod tests {
         assert!(matches!(read_lines(&path).unwrap_err(), ObserveError::Damaged { number: 2, .. }));
         std::fs::write(&path, "").unwrap();
         assert!(matches!(read_lines(&path).unwrap_err(), ObserveError::Empty { .. }));
+    }
+
+    #[test]
+    fn impossible_values_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("o.jsonl");
+        let disk = |buckets: &str| {
+            format!(r#"{{"timestamp":5,"latency_histogram":[{{"device_name":"vda","buckets":[{buckets}]}}]}}"#)
+        };
+        for (line, expected) in [
+            (r#"{"timestamp":-1}"#.to_owned(), "timestamp"),
+            (r#"{"timestamp":1e300}"#.to_owned(), "timestamp"),
+            (r#"{"timestamp":5,"interval_s":-2}"#.to_owned(), "interval_s"),
+            (r#"{"timestamp":5,"begin_ns":2,"end_ns":1}"#.to_owned(), "end_ns"),
+            (disk(r#"{"slot":99,"count":1,"bucket_low":0,"bucket_high":0}"#), "bucket"),
+            (disk(r#"{"slot":9,"count":18446744073709551615,"bucket_low":0,"bucket_high":0}"#), "bucket"),
+        ] {
+            std::fs::write(&path, format!("{{\"timestamp\":1.0}}\n{line}\n")).unwrap();
+            let found = read_lines(&path).unwrap_err();
+            assert!(matches!(found, ObserveError::Impossible { number: 2, what, .. } if what == expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_same_time_twice_is_refused_and_neighbours_are_not() {
+        let place = tempfile::tempdir().unwrap();
+        let line = |timestamp: f64| format!(r#"{{"timestamp":{timestamp},"interval_s":5.0,"disks":[]}}"#);
+        let write = |name: &str, text: String| {
+            let path = place.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let first = write("o.1.jsonl", format!("{}\n{}\n", line(105.0), line(110.0)));
+        let second = write("o.jsonl", format!("{}\n", line(114.9)));
+        assert_eq!(read_files(&[second.clone(), first.clone()]).unwrap().len(), 2);
+        let twice = read_files(&[second.clone(), first, second.clone()]).unwrap_err();
+        let expected = (second.clone(), 1);
+        assert!(
+            matches!(&twice, ObserveError::Twice { one, other } if *one == expected && *other == expected),
+            "{twice}"
+        );
     }
 }

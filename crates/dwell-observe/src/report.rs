@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::histogram::{Distribution, Percentile};
-use crate::line::{DeviceLatency, Line};
+use crate::line::{DeviceLatency, DiskCounts, Line};
 use crate::slow_tokens::{SlowTokens, TokenTime, slow_tokens};
 
 const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -37,9 +37,11 @@ pub struct DeviceReport {
     pub bytes: u64,
     /// Requests per second over the whole time.
     pub iops: f64,
-    /// Mean number of requests with the device, from the sum of their latencies.
+    /// Mean number of requests with the device: from the sum of their latencies, or as the kernel counts it.
     pub queue_depth: Option<f64>,
-    /// Percentiles of all intervals together.
+    /// Mean latency.
+    pub latency_ms_mean: Option<f64>,
+    /// Percentiles of all intervals together; none if the kernel's counters were all that there was.
     pub percentiles: Vec<Percentile>,
     /// The device in each interval.
     pub intervals: Vec<DeviceInterval>,
@@ -73,11 +75,22 @@ pub fn observation_report(mut lines: Vec<Line>, tokens: Option<&[TokenTime]>) ->
             devices.entry(device.device_name.clone()).or_default().push((line, device));
         }
     }
+    let mut counted: BTreeMap<String, Vec<(&Line, &DiskCounts)>> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.latency_histogram.is_none()) {
+        for disk in line.disks.iter().flatten() {
+            counted.entry(disk.device_name.clone()).or_default().push((line, disk));
+        }
+    }
+    counted.retain(|name, _| !devices.contains_key(name));
+    let counted = counted.into_iter().map(|(name, seen)| counted_device(name, &seen, begin_s, span_s));
+    let mut devices: Vec<DeviceReport> =
+        devices.into_iter().map(|(name, seen)| device_report(name, &seen, begin_s, span_s)).chain(counted).collect();
+    devices.sort_by(|one, other| one.name.cmp(&other.name));
     ObservationReport {
         lines: lines.len(),
         span_s,
         lost: lines.iter().map(|line| line.lost.total()).sum(),
-        devices: devices.into_iter().map(|(name, seen)| device_report(name, &seen, begin_s, span_s)).collect(),
+        devices,
         slow_tokens: tokens.map(|tokens| slow_tokens(&lines, tokens)),
     }
 }
@@ -95,10 +108,48 @@ fn device_report(name: String, seen: &[(&Line, &DeviceLatency)], begin_s: f64, s
         bytes: seen.iter().flat_map(|(_, device)| &device.operations).map(|operation| operation.bytes).sum(),
         iops: per_second(all.total() as f64, span_s),
         queue_depth: latency_s.map(|latency_s| per_second(latency_s, span_s)),
+        latency_ms_mean: latency_s.filter(|_| all.total() > 0).map(|latency_s| latency_s * 1e3 / all.total() as f64),
         percentiles: PERCENTS.into_iter().filter_map(|percent| all.percentile(percent)).collect(),
         intervals: seen.iter().map(|(line, device)| interval(line, device, begin_s)).collect(),
         name,
     }
+}
+
+/// A device of which the kernel's counters are all that is known.
+fn counted_device(name: String, seen: &[(&Line, &DiskCounts)], begin_s: f64, span_s: f64) -> DeviceReport {
+    let requests = seen.iter().map(|(_, disk)| disk.reads + disk.writes).sum();
+    let latency_ms: f64 = seen.iter().map(|(_, disk)| counted_latency_ms(disk)).sum();
+    let queue_s: f64 = seen.iter().map(|(line, disk)| disk.queue_depth * line.interval_s).sum();
+    DeviceReport {
+        name,
+        requests,
+        bytes: seen.iter().map(|(_, disk)| disk.read_bytes + disk.written_bytes).sum(),
+        iops: per_second(requests as f64, span_s),
+        queue_depth: Some(per_second(queue_s, span_s)),
+        latency_ms_mean: (requests > 0).then(|| latency_ms / requests as f64),
+        percentiles: Vec::new(),
+        intervals: seen.iter().map(|(line, disk)| counted_interval(line, disk, begin_s)).collect(),
+    }
+}
+
+fn counted_latency_ms(disk: &DiskCounts) -> f64 {
+    let all_ms = |count: u64, mean_ms: Option<f64>| count as f64 * mean_ms.unwrap_or(0.0);
+    all_ms(disk.reads, disk.read_ms_mean) + all_ms(disk.writes, disk.write_ms_mean)
+}
+
+fn counted_interval(line: &Line, disk: &DiskCounts, begin_s: f64) -> DeviceInterval {
+    DeviceInterval {
+        begin_s: begin_of(line) - begin_s,
+        length_s: line.interval_s,
+        slots: Vec::new(),
+        iops: per_second((disk.reads + disk.writes) as f64, line.interval_s),
+        queue_depth: Some(disk.queue_depth),
+        inflight: inflight_of(line, &disk.device_name),
+    }
+}
+
+fn inflight_of(line: &Line, device_name: &str) -> Option<u64> {
+    line.inflight.iter().flatten().find(|inflight| inflight.device_name == device_name).map(|inflight| inflight.count)
 }
 
 /// Sum of the latencies; other writers than dwell do not know it.
@@ -110,14 +161,13 @@ fn latency_s(device: &DeviceLatency) -> Option<f64> {
 fn interval(line: &Line, device: &DeviceLatency, begin_s: f64) -> DeviceInterval {
     let mut slots = Distribution::default();
     slots.add(&device.buckets);
-    let inflight = line.inflight.iter().flatten().find(|inflight| inflight.device_name == device.device_name);
     DeviceInterval {
         begin_s: begin_of(line) - begin_s,
         length_s: line.interval_s,
         slots: slots.counts().to_vec(),
         iops: per_second(slots.total() as f64, line.interval_s),
         queue_depth: latency_s(device).map(|latency_s| per_second(latency_s, line.interval_s)),
-        inflight: inflight.map(|inflight| inflight.count),
+        inflight: inflight_of(line, &device.device_name),
     }
 }
 
@@ -166,5 +216,27 @@ mod tests {
         assert!(estimates.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-9), "{estimates:?}");
         let first = &device.intervals[0];
         assert_eq!((first.begin_s, first.iops, first.inflight, first.slots[7]), (0.0, 150.0, Some(3), 300));
+    }
+
+    #[test]
+    fn without_latencies_the_counters_of_the_kernel_are_reported() {
+        let disk = |reads, writes| DiskCounts {
+            device_name: "vda".to_owned(),
+            reads,
+            writes,
+            read_bytes: reads * 4096,
+            written_bytes: writes * 512,
+            read_ms_mean: Some(2.0),
+            write_ms_mean: (writes > 0).then_some(10.0),
+            queue_depth: 0.5,
+            ..DiskCounts::default()
+        };
+        let line = |timestamp, disk| Line { timestamp, interval_s: 2.0, disks: Some(vec![disk]), ..Line::default() };
+        let report = observation_report(vec![line(102.0, disk(30, 10)), line(104.0, disk(60, 0))], None);
+        let device = &report.devices[0];
+        assert_eq!((device.requests, device.bytes, device.iops), (100, 90 * 4096 + 10 * 512, 25.0));
+        // 90 reads of 2 ms and 10 writes of 10 ms.
+        assert_eq!((device.queue_depth, device.latency_ms_mean), (Some(0.5), Some(2.8)));
+        assert!(device.percentiles.is_empty() && device.intervals[1].iops == 30.0);
     }
 }

@@ -117,6 +117,12 @@ fn pressure(line: &Line, resource: &str) -> Option<f64> {
     Some(stalled_us as f64 / 1e6 / line.interval_s)
 }
 
+/// A signal in each of some lines, by its name; nothing where it was not observed.
+pub fn signal_values(name: &str, lines: &[Line]) -> Vec<Option<f64>> {
+    let signal = SIGNALS.iter().find(|signal| signal.name == name);
+    lines.iter().map(|line| (signal?.value)(line)).collect()
+}
+
 /// Joins tokens to the intervals that they end in, and correlates the mean time per token with each signal.
 pub(crate) fn slow_tokens(lines: &[Line], tokens: &[TokenTime]) -> SlowTokens {
     let times = times_per_interval(lines, tokens);

@@ -155,5 +155,7 @@ function visible(series: LaneSeries, x: Scale): number[] {
 export function ticksOf(lane: Lane, plot: Plot): Tick[] {
   // One tick would be 0, from which no value can be read.
   const most = Math.max(2, Math.min(3, verticalTicks(plot)));
-  return lane.unit === "bytes" ? byteTicks(lane.most, most) : numberTicks(0, lane.most, most, lane.unit === "percent" ? "%" : "");
+  return lane.unit === "bytes"
+    ? byteTicks(lane.most, most)
+    : numberTicks(0, lane.most, most, lane.unit === "percent" ? "%" : lane.unit);
 }

@@ -13,13 +13,13 @@ const whole = { begin_s: 0, end_s: run.timeline.end_s };
 test("a run has its lanes in order", () => {
   assert.deepEqual(
     runLanes(run, whole, 100).map(({ name }) => name),
-    ["phases", "requests", "tokens", "traffic", "memory", "kv_bytes", "pressure"],
+    ["phases", "requests", "tokens", "traffic", "memory", "kv_bytes", "pressure", "observed_io"],
   );
 });
 
 test("lanes of a run without tokens and samples are left out", () => {
   const tokens = { stride: 1, index: [], begin_s: [], end_s: [], context_tokens: [], kv_bytes: [] };
-  const bare = { ...run, timeline: { ...run.timeline, tokens, requests: [], memory: null, pressure: null } };
+  const bare = { ...run, timeline: { ...run.timeline, tokens, requests: [], memory: null, pressure: null, observed: [] } };
   assert.deepEqual(
     runLanes(bare, whole, 100).map(({ name }) => name),
     ["phases", "traffic"],

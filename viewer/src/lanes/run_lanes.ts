@@ -20,6 +20,7 @@ export function runLanes(run: RunPage, window: Span, mostBars: number, traffic: 
     timeline.memory && sampleLane("memory", "Resident memory", timeline.memory, timeline.end_s),
     kvLane(run),
     timeline.pressure && sampleLane("pressure", "Pressure: time spent waiting", timeline.pressure, timeline.end_s),
+    ...timeline.observed.map(({ name, title, samples }) => sampleLane(name, title, samples, timeline.end_s)),
   ];
   return lanes.filter((lane) => lane !== null).filter(({ series }) => series.length > 0);
 }

@@ -18,6 +18,9 @@ pub(crate) struct ReportArgs {
     /// Include runs of the experiment that do not count for these reasons.
     #[arg(long, value_name = "REASON", value_delimiter = ',', value_parser = exclusion_reason, requires = "experiment")]
     pub(crate) include: Vec<ExclusionReason>,
+    /// Draw what these files of `dwell observe` say into the timeline of a run.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "experiment")]
+    pub(crate) observations: Vec<PathBuf>,
     /// File to write. Default: report.html in the current folder.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

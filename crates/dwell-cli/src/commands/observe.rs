@@ -35,8 +35,11 @@ pub(crate) fn run(args: &ObserveArgs) -> anyhow::Result<ExitCode> {
     observation.follow(&mut target, &mut signals)?;
     let is_lost = observation.finish()?;
     // A command that outlives Ctrl-C is waited for.
-    let has_failed = target.wait().is_some_and(|status| !status.success());
-    Ok(if is_lost || has_failed { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
+    let failure = target.wait().filter(|status| !status.success());
+    if let Some(status) = failure {
+        say(format_args!("the command ended with {status}\n"));
+    }
+    Ok(if is_lost || failure.is_some() { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
 }
 
 fn open_log(args: &ObserveArgs) -> anyhow::Result<Option<LineLog>> {

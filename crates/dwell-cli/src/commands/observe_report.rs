@@ -1,9 +1,9 @@
 //! `dwell observe report`: what files of observations say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dwell_observe::{Line, ObservationReport, TokenTime, observation_report, read_lines};
+use dwell_observe::{Line, ObservationReport, TokenTime, observation_report, read_files};
 use dwell_report::text::observation_report_text;
 use dwell_report::{observation_figures, token_times};
 use dwell_store::FilesRead;
@@ -18,7 +18,7 @@ use crate::output::{print_result, say, step, unprinted_beside};
 const REPORT_FILE: &str = "report.json";
 
 pub(crate) fn run(args: &ObserveReportArgs) -> anyhow::Result<ExitCode> {
-    let (lines, is_cut) = step("reading observations", || read(args))?;
+    let (lines, is_cut) = step("reading observations", || read_observations(&args.files))?;
     let tokens = args.run.as_deref().map(tokens_of).transpose()?;
     let report = step("correlating", || observation_report(lines, tokens.as_deref()));
     if let Some(folder) = &args.output {
@@ -30,10 +30,9 @@ pub(crate) fn run(args: &ObserveReportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The lines of all files, and whether the last one of a file was cut.
-fn read(args: &ObserveReportArgs) -> anyhow::Result<(Vec<Line>, bool)> {
+pub(super) fn read_observations(files: &[PathBuf]) -> anyhow::Result<(Vec<Line>, bool)> {
     let (mut lines, mut is_cut) = (Vec::new(), false);
-    for file in &args.files {
-        let read = read_lines(file).map_err(hinted)?;
+    for (file, read) in files.iter().zip(read_files(files).map_err(hinted)?) {
         if read.has_cut_line {
             say(format_args!("the last line is cut and left out: {file:?}\n"));
         }

@@ -10,6 +10,7 @@ use dwell_store::{FilesRead, RunDir, TreeKind};
 use super::analyse_tree::{nothing_counts, read_runs, warn_of_missing_runs};
 use super::compare::{experiment_at, read_sources};
 use super::kind_at;
+use super::observe_report::read_observations;
 use crate::args::ReportArgs;
 use crate::browser::opens_in_browser;
 use crate::changed_files::warn_of_changed_files;
@@ -39,6 +40,7 @@ fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
     }
     match (args.paths.as_slice(), &args.experiment) {
         ([path], Some(asked)) => experiment_page(path, asked, args),
+        (paths, None) if !args.observations.is_empty() => Ok((observed_page(paths, &args.observations)?, false)),
         (_, Some(_)) => {
             Err(Failure::new("reporting on an experiment takes one results directory").hint("name one folder").into())
         }
@@ -53,6 +55,23 @@ fn page(args: &ReportArgs) -> anyhow::Result<(Page, bool)> {
             Ok((Page::of_comparison(&comparison).map_err(hinted)?, has_unreadable))
         }
     }
+}
+
+/// A run with what the kernel did meanwhile.
+fn observed_page(paths: &[PathBuf], observations: &[PathBuf]) -> anyhow::Result<Page> {
+    let [path] = paths else {
+        return Err(Failure::new("drawing observations takes one run").hint("name one run directory").into());
+    };
+    let run = super::one_run_at(path, "drawing observations")?;
+    warn_of_changed_files(&run, FilesRead::Tables);
+    let lines = read_observations(observations)?.0;
+    let mut page = RunPage::load(&run).map_err(hinted)?;
+    if !page.observe(lines) {
+        return Err(Failure::new("drawing observations found none from the time of the run")
+            .hint("observe while the run is recorded, on the same machine and boot")
+            .into());
+    }
+    Ok(Page::of_run(page))
 }
 
 fn experiment_page(path: &Path, asked: &str, args: &ReportArgs) -> anyhow::Result<(Page, bool)> {

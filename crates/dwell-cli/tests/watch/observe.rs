@@ -88,6 +88,7 @@ fn a_command_is_observed_from_its_first_instruction_and_its_end_is_told() {
     let mut command = observe(&["--no-output", "--json", "--only", "mem", "--", "sh", "-c", "sleep 0.3; exit 3"]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert!(text_of(&output).contains("the command ended with exit status: 3"), "{}", text_of(&output));
     let faults_of = |line: &Value| -> u64 {
         line["page_faults"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
     };

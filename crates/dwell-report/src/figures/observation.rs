@@ -16,12 +16,13 @@ const GAP_PT: f64 = 8.0;
 /// Columns of the heat map: more cannot be seen.
 const COLUMNS: usize = 400;
 
-/// The figures of every device that has latencies.
+/// The figures of every device that had requests. Only programs in the kernel know how latencies are spread.
 pub fn observation_figures(report: &ObservationReport) -> Vec<DrawnFigure> {
     let devices = report.devices.iter().filter(|device| device.requests > 0);
     let figures = devices.flat_map(|device| {
         let named = |what: &str, drawing| DrawnFigure::new(format!("{}_{what}", file_name(&device.name)), drawing);
-        [named("latency", latency(device, report.span_s)), named("load", load(device, report.span_s))]
+        let spread = (!device.percentiles.is_empty()).then(|| named("latency", latency(device, report.span_s)));
+        spread.into_iter().chain([named("load", load(device, report.span_s))]).collect::<Vec<_>>()
     });
     figures.collect()
 }
@@ -129,5 +130,14 @@ mod tests {
         assert_eq!(figures[0].csv(), "begin_s,length_s,latency_low_us,latency_high_us,requests\n0,5,128,255,3\n");
         assert_eq!(figures[1].csv(), "begin_s,length_s,requests_per_s,queue_depth,inflight_at_end\n0,5,0.6,,\n");
         assert!(figures[0].svg().contains("Latency of a request"));
+    }
+
+    #[test]
+    fn a_device_without_latencies_has_the_figure_of_its_load() {
+        let line = r#"{"timestamp":5.0,"interval_s":5.0,"disks":[{"device_name":"vda","reads":10,"queue_depth":0.5}]}"#;
+        let lines: Vec<Line> = vec![serde_json::from_str(line).expect("a line")];
+        let figures = observation_figures(&observation_report(lines, None));
+        assert_eq!(figures.iter().map(DrawnFigure::name).collect::<Vec<_>>(), ["vda_load"]);
+        assert!(figures[0].csv().ends_with("\n0,5,2,0.5,\n"), "{}", figures[0].csv());
     }
 }

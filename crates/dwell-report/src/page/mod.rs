@@ -9,6 +9,7 @@ mod experiment_plots;
 mod html;
 mod run;
 mod run_class;
+mod run_observed;
 mod run_regions;
 mod run_timeline;
 mod run_trust;

@@ -8,6 +8,7 @@ use dwell_analysis::{Options, SuitabilityThresholds, Value};
 use dwell_files::{FileError, read_json};
 use dwell_metadata::{RunMetadata, RunView, ViewedRun};
 use dwell_metrics::draw_run;
+use dwell_observe::Line;
 use dwell_store::{RunDir, RunState};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -134,6 +135,11 @@ impl RunPage {
         let place = self.metrics.columns.iter().position(|column| column.name == name)?;
         let row = self.metrics.rows.iter().find(|row| row.first().is_some_and(|field| field == region_type))?;
         row.get(place)?.as_f64()
+    }
+
+    /// Draws what the kernel was seen doing into the timeline. Says whether any of it was during the run.
+    pub fn observe(&mut self, lines: Vec<Line>) -> bool {
+        self.timeline.observe(lines)
     }
 
     /// Name of the run.

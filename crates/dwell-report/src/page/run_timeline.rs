@@ -8,14 +8,16 @@ use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use dwell_analysis::overview::Overview;
 use dwell_events::schema::{Table, TableSpec};
 use dwell_files::FileError;
+use dwell_observe::Line;
 use dwell_store::{StoreError, TableReader, number_at, open_table_subset, text_at};
 use serde::Serialize;
 
 use super::run::RunFiles;
+use super::run_observed::{ObservedSamples, observed};
 use crate::ReportError;
 
 /// More points than these cannot be seen.
-const MOST_POINTS: u64 = 2000;
+pub(super) const MOST_POINTS: u64 = 2000;
 
 /// The table of a collector that is not known here by type.
 static PRESSURE: TableSpec = TableSpec { name: "pressure", columns: &[] };
@@ -46,6 +48,8 @@ pub(crate) struct Timeline {
     requests: Vec<Request>,
     pub(crate) memory: Option<Samples>,
     pressure: Option<Samples>,
+    /// What the kernel was seen doing.
+    observed: Vec<ObservedSamples>,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,12 +94,12 @@ pub(crate) struct Series {
 
 /// Moments of a run, as seconds since it began.
 #[derive(Clone, Copy)]
-struct Clock {
-    begin_ns: u64,
+pub(super) struct Clock {
+    pub(super) begin_ns: u64,
 }
 
 impl Clock {
-    fn seconds(self, now_ns: u64) -> f64 {
+    pub(super) fn seconds(self, now_ns: u64) -> f64 {
         now_ns.saturating_sub(self.begin_ns) as f64 / 1e9
     }
 }
@@ -132,7 +136,16 @@ impl Timeline {
             requests: requests.collect(),
             memory: memory(files.path, clock)?,
             pressure: pressure(files.path, clock)?,
+            observed: Vec::new(),
         })
+    }
+
+    /// Adds what the kernel was seen doing. Says whether any of it was during the run.
+    pub(super) fn observe(&mut self, lines: Vec<Line>) -> bool {
+        let found = observed(lines, Clock { begin_ns: self.begin_ns }, self.end_s);
+        let is_any = found.is_some();
+        self.observed = found.unwrap_or_default();
+        is_any
     }
 }
 

@@ -4,18 +4,25 @@ use dwell_observe::{DeviceReport, ObservationReport, SignalReport, SlowTokens};
 
 use super::{bytes, count, counted, or_dash, seconds, table};
 
+/// Columns of the table that hold percentiles.
+const PERCENTILES: usize = 4;
+
 /// Devices, and what goes with slow tokens.
 pub fn observation_report_text(report: &ObservationReport) -> String {
     let lost = counted(report.lost, "event");
     let mut text =
         format!("observed  {}, {}, {lost} lost\n", seconds(report.span_s), counted(report.lines as u64, "interval"));
     if report.devices.is_empty() {
-        text.push_str("\nno latencies of block requests: they need `dwell observe` with eBPF\n");
+        text.push_str("\nno block requests were observed\n");
     } else {
-        let head = ["device", "requests", "bytes", "IOPS", "queue", "p50", "p90", "p95", "p99"].map(str::to_owned);
+        let head =
+            ["device", "requests", "bytes", "IOPS", "queue", "mean", "p50", "p90", "p95", "p99"].map(str::to_owned);
         let lines: Vec<Vec<String>> =
             [head.to_vec()].into_iter().chain(report.devices.iter().map(device_line)).collect();
         text.push_str(&format!("\n{}", table(&lines)));
+        if report.devices.iter().any(|device| device.percentiles.is_empty()) {
+            text.push_str("\nPercentiles need `dwell observe` with eBPF; the kernel's counters give the mean.\n");
+        }
     }
     if let Some(tokens) = &report.slow_tokens {
         text.push_str(&format!("\n{}", slow_tokens_text(tokens)));
@@ -25,9 +32,17 @@ pub fn observation_report_text(report: &ObservationReport) -> String {
 
 fn device_line(device: &DeviceReport) -> Vec<String> {
     let queue = or_dash(device.queue_depth, |depth| format!("{depth:.2}"));
-    let mut line =
-        vec![device.name.clone(), count(device.requests), bytes(device.bytes), format!("{:.0}", device.iops), queue];
-    line.extend(device.percentiles.iter().map(|percentile| seconds(percentile.estimate_us / 1e6)));
+    let mean = or_dash(device.latency_ms_mean, |mean_ms| seconds(mean_ms / 1e3));
+    let mut line = vec![
+        device.name.clone(),
+        count(device.requests),
+        bytes(device.bytes),
+        format!("{:.0}", device.iops),
+        queue,
+        mean,
+    ];
+    let percentile = |at: usize| or_dash(device.percentiles.get(at), |found| seconds(found.estimate_us / 1e6));
+    line.extend((0..PERCENTILES).map(percentile));
     line
 }
 
@@ -84,7 +99,7 @@ mod tests {
         let token = TokenTime { begin_ns: 1, end_ns: 2 };
         let text = observation_report_text(&observation_report(vec![line], Some(&[token])));
         let expected = "observed  5.00 s, 1 interval, 0 events lost\n\
-                        \nno latencies of block requests: they need `dwell observe` with eBPF\n\
+                        \nno block requests were observed\n\
                         \ntokens    1 of 1 token end in 1 interval\n          not enough tokens: 12 intervals with tokens are needed\n";
         assert_eq!(text, expected);
     }
