@@ -96,6 +96,9 @@ impl Observer {
 
     /// What happened since the last line.
     pub fn read(&mut self) -> Result<Line, KernelError> {
+        // Counters that go on growing are read right before the time of the line is taken.
+        let pressure = if self.has(Group::Psi) { read_pressure(&self.root).ok() } else { None };
+        let tcp = if self.has(Group::Net) { read_tcp(&self.root).ok() } else { None };
         let counters = match &mut self.trace {
             Ok(trace) => {
                 trace.refresh_members()?;
@@ -109,13 +112,10 @@ impl Observer {
             self.fill_disks(&mut line, counters.as_ref());
         }
         if self.has(Group::Psi) {
-            line.pressure =
-                read_pressure(&self.root).ok().map(|now| pressure_since(now, self.earlier.pressure.as_ref()));
+            line.pressure = pressure.map(|now| pressure_since(now, self.earlier.pressure.as_ref()));
             self.earlier.pressure.clone_from(&line.pressure);
         }
-        if self.has(Group::Net)
-            && let Ok(now) = read_tcp(&self.root)
-        {
+        if let Some(now) = tcp {
             line.tcp = Some(tcp_since(&now, &self.earlier.tcp));
             self.earlier.tcp = now;
         }

@@ -114,7 +114,8 @@ fn io_requests(line: &Line) -> Option<f64> {
 
 fn pressure(line: &Line, resource: &str) -> Option<f64> {
     let stalled_us = line.pressure.as_ref()?.get(resource)?.get("some")?.stalled_us?;
-    Some(stalled_us as f64 / 1e6 / line.interval_s)
+    // The kernel adds a stall when it ends or is read, which may be a little after the interval.
+    Some((stalled_us as f64 / 1e6 / line.interval_s).min(1.0))
 }
 
 /// A signal in each of some lines, by its name; nothing where it was not observed.

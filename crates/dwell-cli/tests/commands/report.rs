@@ -186,6 +186,39 @@ fn a_run_without_an_overview_is_drawn_from_its_trace() {
 }
 
 #[test]
+fn observations_of_the_time_of_a_run_are_drawn_into_its_timeline() {
+    let place = Workplace::new();
+    let run = tiny_run(&place, "a");
+    let begin_ns = page_in(&run.dir.join("report.html"))["runs"][0]["timeline"]["begin_ns"].as_u64().unwrap();
+    let observed = |begin_ns: u64| {
+        let file = place.path().join("o.jsonl");
+        let end_ns = begin_ns + 2_000_000_000;
+        let line = format!(
+            r#"{{"timestamp":9.0,"interval_s":2.0,"begin_ns":{begin_ns},"end_ns":{end_ns},"page_faults":{{"7":50}}}}"#
+        );
+        fs::write(&file, line + "\n").unwrap();
+        file
+    };
+    let observations = observed(begin_ns);
+    let report = |page: &Path| {
+        let mut command = dwell();
+        command.arg("report").arg(&run.dir).arg("--observations").arg(&observations).arg("-o").arg(page);
+        command.output().unwrap()
+    };
+    let file = place.path().join("with.html");
+    let output = report(&file);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let page = page_in(&file);
+    assert_fits(&page, "Page", &interfaces(), "page");
+    let samples = &page["runs"][0]["timeline"]["observed"][0]["samples"];
+    assert_eq!((&samples["unit"], &samples["series"][0]["values"][0]), (&"/s".into(), &25.0.into()));
+    observed(begin_ns + 3_600_000_000_000);
+    let output = report(&place.path().join("without.html"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text_of(&output).contains("found none from the time of the run"), "{}", text_of(&output));
+}
+
+#[test]
 fn several_runs_make_a_comparison_and_experiments_a_page_of_their_own() {
     let place = Workplace::new();
     let (first, second) = (tiny_run(&place, "a"), tiny_run(&place, "b"));
