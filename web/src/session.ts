@@ -36,7 +36,7 @@ export type Event =
   | { type: "loading"; t_ms: number; fraction: number; text: string }
   | ({ type: "loaded"; t_ms: number } & Loaded)
   | ({ type: "prompt"; t_ms: number } & PromptSize)
-  | ({ type: "token"; t_ms: number; index: number; count: 1 } & Token)
+  | ({ type: "token"; index: number; count: 1 } & Token & { t_ms: number })
   | ({ type: "sample" } & Sample)
   | ({ type: "done"; t_ms: number } & Generated)
   | { type: "error"; t_ms: number; stage: Stage; message: string; hint?: string };
@@ -178,7 +178,7 @@ export class Session {
       onPrompt: (prompt) => this.#tell({ type: "prompt", t_ms: now(), ...prompt }),
       onToken: (token) => {
         const index = this.#tokens++;
-        this.#tell({ type: "token", t_ms: now(), index, count: 1, ...token });
+        this.#tell({ type: "token", index, count: 1, ...token, t_ms: token.t_ms ?? now() });
         sampler.take();
       },
     });

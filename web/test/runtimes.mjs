@@ -1,6 +1,7 @@
-// Runs real models in run.html, as a driver does: node test/runtimes.mjs MODEL.gguf [TEXT]
+// Runs real models in run.html, as a driver does: node test/runtimes.mjs MODEL.gguf [TEXT [BYTES.gguf]]
 //
-// MODEL.gguf is a small model; TEXT is what it writes after "Once upon a time" at temperature 0, if that is known.
+// MODEL.gguf is a small model; TEXT is what it writes after "Once upon a time" at temperature 0, if that is known. BYTES.gguf is a
+// model that writes bytes which are no UTF-8.
 
 import assert from "node:assert/strict";
 import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
@@ -10,7 +11,7 @@ import { writeMlcModel } from "./mlc_model.mjs";
 import { KV_BYTES_PER_TOKEN, SHAPE, writeOnnxModel } from "./onnx_model.mjs";
 import { last, ofType, openRunner, withPages } from "./pages.mjs";
 
-const [gguf, text] = process.argv.slice(2);
+const [gguf, text, bytesGguf] = process.argv.slice(2);
 const WLLAMA = { runtime: "wllama", model: { name: basename(gguf), url: "models/good.gguf" }, contextLength: 256, threads: 2 };
 const place = await mkdtemp(join(tmpdir(), "dwell-web-"));
 try {
@@ -18,6 +19,9 @@ try {
   const texts = { "/models/broken.gguf": breakOff };
   await withPages({ folders: { "/models/": models }, texts }, async (browser, address) => {
     await check("wllama", browser, address, checkWllama);
+    if (bytesGguf !== undefined) {
+      await check("wllama with bytes that are no text", browser, address, checkBytes);
+    }
     await check("transformers.js in WebAssembly", browser, address, (runner) => checkTransformers(runner, "wasm"));
     await check("transformers.js on WebGPU", browser, address, (runner) => checkTransformers(runner, "webgpu"));
     await check("WebLLM up to loading", browser, address, checkWebLlm);
@@ -40,6 +44,7 @@ try {
 
 async function writeModels() {
   await copyFile(gguf, join(place, "good.gguf"));
+  await copyFile(bytesGguf ?? gguf, join(place, "bytes.gguf"));
   await copyFile(gguf, join(place, "short.gguf"));
   await truncate(join(place, "short.gguf"), Math.floor((await readFile(gguf)).length / 2));
   await writeFile(join(place, "words.gguf"), "no model");
@@ -77,6 +82,7 @@ async function checkWllama({ page, run }) {
 
   const events = await run({ ...WLLAMA, maxTokens: 8 });
   checkRun(events, 8);
+  checkTimes(events);
   const { wasm_bytes } = last(ofType(events, "sample"));
   assert.ok(wasm_bytes > buffers.reduce((sum, { bytes }) => sum + bytes, 0), "the memory holds what the runtime allocated");
   const written = ofType(events, "token")
@@ -96,6 +102,28 @@ async function checkWllama({ page, run }) {
   await checkStop(page, run, { ...WLLAMA, maxTokens: 200 });
   await page.evaluate(() => window.dwellUnload());
   assert.equal(await page.evaluate(() => window.dwellHooks.snapshot().wasmBytes), 0);
+}
+
+/**
+ * wllama hands over a token after the one that follows it was computed: each token has an earlier time than that. The sample at a
+ * token is taken when it is handed over.
+ */
+function checkTimes(events) {
+  const times = ofType(events, "token").map(({ t_ms }) => t_ms);
+  const samples = ofType(events, "sample");
+  const handedOver = times.map((_, index) => samples.find(({ tokens }) => tokens === index + 1).t_ms);
+  for (const [index, time] of times.entries()) {
+    assert.ok(time < handedOver[index] && time > (times[index - 1] ?? 0), `token ${index}: ${time}, ${handedOver[index]}`);
+    assert.ok(index === 0 || time <= handedOver[index - 1], `token ${index} was there when the one before it was handed over`);
+  }
+}
+
+/** Such a result is lost inside wllama; the run goes on, and its tokens are counted. */
+async function checkBytes({ run }) {
+  const events = await run({ ...WLLAMA, model: { name: "bytes", url: "models/bytes.gguf" }, maxTokens: 48 });
+  checkRun(events, 48);
+  const texts = ofType(events, "token").map((token) => token.text);
+  assert.ok(texts.includes("\uFFFD") && texts.some((each) => /^[ \w]+$/.test(each)), JSON.stringify(texts));
 }
 
 /** What holds for every run that ends well. */

@@ -61,7 +61,7 @@ macro_rules! columns {
                 data_type: DataType::UInt64,
                 nullable: false,
                 unit: "",
-                meaning: "tokens generated so far in the request",
+                meaning: "tokens of the request that the page has received",
             },
         ]
     };

@@ -90,6 +90,8 @@ export interface Token {
   /** Empty for a token that is part of a character that later tokens complete. */
   text: string;
   id?: number;
+  /** When it was computed, on the page's clock; now, if it is handed over at once. */
+  t_ms?: number;
 }
 
 export interface Generated {

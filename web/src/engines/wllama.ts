@@ -1,9 +1,11 @@
 /** wllama: llama.cpp in WebAssembly, with a GGUF file. */
 
 import { Failure } from "../failure.ts";
+import { now } from "../sampler.ts";
 import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
 import { fetchBlob, megabytes, packageVersion, runtimeModule, textOf } from "./fetching.ts";
 import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog, type LlamaMemory } from "./llama_log.ts";
+import { TokenSteps, watchSteps } from "./wllama_steps.ts";
 import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
 
 const GGUF_MAGIC = "GGUF";
@@ -12,6 +14,10 @@ const DEFAULT_CONTEXT = 1024;
 const ALL_LAYERS = 99_999;
 const LOG_LINES_KEPT = 2_000;
 const ERROR_LINES_SHOWN = 3;
+/** wllama hands text over as JSON, and loses a result whose bytes are no text. Models with random weights write such bytes. */
+const NO_UTF8 = /invalid UTF-8/i;
+/** What stands for bytes that are no text. */
+const REPLACEMENT = "\uFFFD";
 
 export const wllama: EngineKind = { load };
 
@@ -75,13 +81,8 @@ function modelFailure(name: string, error: unknown, log: Log): Failure {
   return new Failure("model", `llama.cpp could not load ${name}: ${said || textOf(error)}`, hint);
 }
 
-/** Text that ends inside a character cannot be put into JSON, in which wllama hands text over. */
 function generateFailure(error: unknown, log: Log): Failure {
-  const said = log.firstErrors() || textOf(error);
-  const hint = /invalid UTF-8/i.test(said)
-    ? "the model wrote bytes that are no UTF-8, which wllama cannot pass on: change the prompt"
-    : undefined;
-  return new Failure("generate", `llama.cpp stopped: ${said}`, hint);
+  return new Failure("generate", `llama.cpp stopped: ${log.firstErrors() || textOf(error)}`);
 }
 
 /** Where the model lies, by its buffers: without a graphics adapter wllama computes on the processor, whatever was asked for. */
@@ -158,6 +159,15 @@ class Log {
       .join("; ");
   }
 
+  /** Whether an error is of this kind; all errors are then forgotten. */
+  takeErrors(kind: RegExp): boolean {
+    const isOfKind = this.errors.some((line) => kind.test(line));
+    if (isOfKind) {
+      this.errors.length = 0;
+    }
+    return isOfKind;
+  }
+
   #keep(given: unknown[]): void {
     if (typeof given[0] === "string" && this.lines.length < LOG_LINES_KEPT) {
       this.lines.push(given[0]);
@@ -185,7 +195,10 @@ class WllamaEngine implements Engine {
   }
 
   async generate(options: GenerateOptions): Promise<Generated> {
-    const stream = new TokenStream(options);
+    const steps = new TokenSteps();
+    const stream = new TokenStream(options, steps);
+    const isLost = (): boolean => this.#log.takeErrors(NO_UTF8) && stream.lose();
+    const stopWatching = watchSteps(this.#runtime, steps, { now, isLost });
     this.#log.errors.length = 0;
     try {
       const asked = requestOf(options);
@@ -199,6 +212,8 @@ class WllamaEngine implements Engine {
       if (!options.signal.aborted) {
         throw generateFailure(error, this.#log);
       }
+    } finally {
+      stopWatching();
     }
     return stream.end(options.signal.aborted);
   }
@@ -226,13 +241,15 @@ function requestOf(options: GenerateOptions): Record<string, unknown> {
 /** Tokens from chunks. llama.cpp holds back bytes of an incomplete character, so that a chunk may stand for several tokens. */
 class TokenStream {
   readonly #options: GenerateOptions;
+  readonly #steps: TokenSteps;
   #told = 0;
   #timings: Timings | undefined;
   #usage: Chunk["usage"];
   #reason: string | undefined;
 
-  constructor(options: GenerateOptions) {
+  constructor(options: GenerateOptions, steps: TokenSteps) {
     this.#options = options;
+    this.#steps = steps;
   }
 
   take({ choices, timings, usage }: Chunk): void {
@@ -243,6 +260,15 @@ class TokenStream {
     if (timings) {
       this.#takeTimings(timings, text);
     }
+  }
+
+  /** A result was lost: a token, whose bytes may be those of the tokens before it too. */
+  lose(): true {
+    // Before the first result, nobody knows when it was computed: that result tells it.
+    if (this.#timings !== undefined) {
+      this.#tell(REPLACEMENT);
+    }
+    return true;
   }
 
   end(isAborted: boolean): Generated {
@@ -260,9 +286,16 @@ class TokenStream {
       this.#options.onPrompt({ tokens: timings.prompt_n + timings.cache_n, cached_tokens: timings.cache_n });
     }
     this.#timings = timings;
-    for (; this.#told < timings.predicted_n; this.#told++) {
+    this.#steps.promptTook(timings.prompt_ms);
+    while (this.#told < timings.predicted_n) {
       const isLast = this.#told === timings.predicted_n - 1;
-      this.#options.onToken({ text: isLast ? text : "" });
+      this.#tell(isLast ? text : "");
     }
+  }
+
+  #tell(text: string): void {
+    const t_ms = this.#steps.timeOf(this.#told);
+    this.#told++;
+    this.#options.onToken({ text, ...(t_ms !== undefined && { t_ms }) });
   }
 }

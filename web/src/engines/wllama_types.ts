@@ -20,7 +20,12 @@ export interface Wllama {
   createCompletion(options: Record<string, unknown>): Promise<AsyncIterable<Chunk>>;
   createChatCompletion(options: Record<string, unknown>): Promise<AsyncIterable<Chunk>>;
   exit(): Promise<void>;
+  /** The connection to its worker, which its own types hide. */
+  proxy?: { wllamaAction?: GlueAction } | null;
 }
+
+/** Has the worker do something: `completion` begins an answer, `get_result` computes a step of it. */
+export type GlueAction = (name: string, body: unknown) => Promise<unknown>;
 
 export interface ContextInfo {
   n_vocab: number;

@@ -33,7 +33,7 @@ pub struct RunTimings {
     pub inter_token_p99_ns: Option<f64>,
     /// As tokens arrived. Of prompts, the time to the first token counts.
     pub client: Speed,
-    /// As the server says.
+    /// By the times that the server says.
     pub server: Speed,
     /// Requests that were answered to their end.
     pub requests: u64,
@@ -98,10 +98,13 @@ fn client_speed(inputs: &MemoryInputs<'_>) -> Speed {
 
 fn server_speed(requests: &[RequestSpan]) -> Speed {
     let prompts = requests.iter().filter_map(|request| request.computed_prompt_tokens().zip(request.timings.prompt_ns));
-    let timings = requests.iter().map(|request| request.timings);
+    // The first token comes from the prompt, and its time is the prompt's.
+    let decoded = requests.iter().filter_map(|request| {
+        Some((request.timings.generated_tokens?.saturating_sub(1), request.timings.decode_ns?))
+    });
     Speed {
         prompt_tokens_per_s: rate(prompts),
-        decode_tokens_per_s: rate(timings.filter_map(|timings| timings.generated_tokens.zip(timings.decode_ns))),
+        decode_tokens_per_s: rate(decoded),
     }
 }
 

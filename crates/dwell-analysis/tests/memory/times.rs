@@ -36,7 +36,7 @@ fn what_the_server_says_stands_beside_what_arrived() {
         cached_tokens: Some(20),
         generated_tokens: Some(11),
         prompt_ns: Some(50 * MS),
-        decode_ns: Some(110 * MS),
+        decode_ns: Some(100 * MS),
         ..RequestTimings::default()
     };
     let request = |begin_ns: u64, wait_ns: u64| RequestSpan {

@@ -25,7 +25,7 @@ fn names_in(folder: &Path) -> BTreeSet<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// A model whose text has no bytes outside characters at temperature 0: wllama cannot pass such text on.
+/// A model whose text has no bytes outside characters at temperature 0: wllama tells nothing of such bytes.
 fn readable_model(place: &Workplace) -> PathBuf {
     place.model(MakeSpec { layers: 3, embedding: 128, vocabulary: 8192, seed: 1, ..MakeSpec::default() })
 }
@@ -75,7 +75,9 @@ fn models_run_in_the_browser_and_wllama_writes_what_llama_cpp_writes() {
     let model = readable_model(&place);
     let text = text_of_llama_cpp(&place, &model);
     assert!(!text.is_empty());
-    web(&[Path::new("test/runtimes.mjs"), &model, Path::new(&text)]);
+    let other_place = Workplace::new();
+    let of_bytes = other_place.model(MakeSpec::default());
+    web(&[Path::new("test/runtimes.mjs"), &model, Path::new(&text), &of_bytes]);
 }
 
 #[test]
