@@ -5,6 +5,7 @@ import { copyFile, mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { writeDeclarations } from "./declarations.mjs";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 const outdir = process.argv[2] ?? join(root, "dist");
@@ -25,6 +26,7 @@ await build({ ...COMMON, entryPoints: { "dwell-web": "src/index.ts" }, outdir, f
 for (const name of await readdir(join(root, "static"))) {
   await copyFile(join(root, "static", name), join(outdir, name));
 }
+await writeDeclarations(join(outdir, "dwell-web.d.ts"));
 await checkSize();
 
 /** A script that holds its own source, because workers need it too: `toString` of the function around it. */

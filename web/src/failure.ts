@@ -5,6 +5,7 @@ export type Stage = (typeof STAGES)[number];
 
 export const STORAGE_HINT = "free disk space, or remove this site's data in the browser's settings";
 
+/** Why something could not be done, and what helps. */
 export class Failure extends Error {
   readonly stage: Stage;
   readonly hint: string | undefined;

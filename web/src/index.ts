@@ -4,3 +4,6 @@ export { TransformersProfiler, WebLLMProfiler, WllamaProfiler } from "./profiler
 export { Sampler } from "./sampler.ts";
 export { samplesToCsv } from "./csv.ts";
 export { Failure } from "./failure.ts";
+export type { CompleteOptions, Completion, InitializeOptions, ProfilerOptions, TokenEvent } from "./profiler.ts";
+export type { Sample } from "./sampler.ts";
+export type { Loaded, Message } from "./engines/engine.ts";

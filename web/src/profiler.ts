@@ -8,7 +8,7 @@ import type { Sample } from "./sampler.ts";
 import { Session, type Event, type Job, type RuntimeUrls } from "./session.ts";
 
 export interface ProfilerOptions {
-  /** Milliseconds between samples; there is one at each token as well. */
+  /** Milliseconds between samples, 100 if not given; there is one at each token as well. */
   samplingInterval?: number;
   onSample?: (sample: Sample) => void;
   onToken?: (token: TokenEvent) => void;
@@ -16,8 +16,10 @@ export interface ProfilerOptions {
 }
 
 export interface TokenEvent {
+  /** When it was computed, in milliseconds since 1970. */
   t_ms: number;
   index: number;
+  /** Empty for a token that is part of a character that later tokens complete. */
   text: string;
   id?: number;
 }
@@ -39,9 +41,12 @@ export interface InitializeOptions {
 }
 
 export interface CompleteOptions {
+  /** 128 if not given. */
   maxTokens?: number;
+  /** 0 if not given: the most likely token. */
   temperature?: number;
   seed?: number;
+  /** Goes on after the token that ends a text. */
   ignoreEnd?: boolean;
 }
 
@@ -175,18 +180,21 @@ function jobOf(runtime: Runtime, options: InitializeOptions, samplingIntervalMs:
 /** The last part of an address. */
 export const nameOf = (address: string): string => address.split(/[?#]/)[0]?.split("/").filter(Boolean).at(-1) ?? address;
 
+/** llama.cpp in WebAssembly, with a GGUF file: `@wllama/wllama`. */
 export class WllamaProfiler extends Profiler {
   constructor(options: ProfilerOptions = {}) {
     super("wllama", options);
   }
 }
 
+/** ONNX models: `@huggingface/transformers` with `onnxruntime-web`. */
 export class TransformersProfiler extends Profiler {
   constructor(options: ProfilerOptions = {}) {
     super("transformers_js", options);
   }
 }
 
+/** Models compiled by MLC, on WebGPU: `@mlc-ai/web-llm`. */
 export class WebLLMProfiler extends Profiler {
   constructor(options: ProfilerOptions = {}) {
     super("webllm", options);

@@ -6,16 +6,21 @@ import type { GpuKind } from "./hooks/tally.ts";
 export interface Sample {
   /** Milliseconds since 1970, with fractions, on the page's monotonic clock. */
   t_ms: number;
+  /** JavaScript heap without WebAssembly and graphics memory; Chromium only. */
   heap_used_bytes?: number;
   heap_total_bytes?: number;
+  /** WebAssembly memories of this page and of its workers. */
   wasm_bytes: number;
-  /** Of `measureUserAgentSpecificMemory`, in the first sample after each measurement. */
+  /** Of `measureUserAgentSpecificMemory`, in the first sample after each measurement; cross-origin isolated pages only. */
   ua_memory_bytes?: number;
+  /** WebGPU buffers and textures. */
   gpu_bytes: number;
   gpu: Record<GpuKind, number>;
+  /** Storage of this site. */
   storage_bytes?: number;
   /** Key and value tensors that the runtime holds, where it shows them to the page. */
   kv_bytes?: number;
+  /** Tokens of the request that the page has received. */
   tokens: number;
 }
 
@@ -75,6 +80,7 @@ export class Sampler {
     this.take();
   }
 
+  /** A sample now. */
   take(): void {
     const { intervalMs, onSample, tokens, kvBytes } = this.#options;
     if (intervalMs === 0) {

@@ -1,7 +1,7 @@
 /** The module is what its declarations say: checked by the compiler, never run. */
 
 import * as actual from "../src/index.ts";
-import type * as Declared from "../static/dwell-web.d.ts";
+import type * as Declared from "../dist/dwell-web.d.ts";
 
 type Public<Type> = { [Key in keyof Type]: Type[Key] };
 type Made<Class extends abstract new (...given: never[]) => unknown> = Public<InstanceType<Class>>;

@@ -44,6 +44,8 @@ export interface Buffer {
 
 export interface Loaded {
   model: {
+    /** In the runtime's own words: architecture, size, type of the weights. */
+    description?: string;
     architecture?: string;
     layers?: number;
     context_length?: number;

@@ -1,8 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { kvBytesPerCell, kvShapeOf, memoryFromLog } from "./llama_log.ts";
+import { descriptionFromLog, kvBytesPerCell, kvShapeOf, memoryFromLog } from "./llama_log.ts";
 
 const MIB = 1024 * 1024;
+
+test("a model is described as llama.cpp does", () => {
+  const lines = [
+    "print_info: file type   = Q4_1",
+    "print_info: arch                  = llama",
+    "print_info: model type            = 256M",
+  ];
+  assert.equal(descriptionFromLog(lines), "llama 256M Q4_1");
+  assert.equal(descriptionFromLog(lines.slice(0, 1)), "Q4_1");
+  assert.equal(descriptionFromLog(["nothing"]), "");
+});
 
 test("sizes of llama.cpp's log by kind and place", () => {
   const { buffers, kvCells } = memoryFromLog([

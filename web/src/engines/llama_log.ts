@@ -41,6 +41,17 @@ function cellsOf(line: string): number | undefined {
   return cells === undefined ? undefined : Number(cells);
 }
 
+const ABOUT_MODEL = ["arch", "model type", "file type"];
+
+/** The model in llama.cpp's words, such as `llama 256M Q4_1`; empty if the log does not say. */
+export function descriptionFromLog(lines: string[]): string {
+  const said = ABOUT_MODEL.map((name) => {
+    const value = new RegExp(`print_info: ${name}\\s+= (.+)`);
+    return lines.map((line) => value.exec(line)?.[1]?.trim()).find((found) => found !== undefined);
+  });
+  return said.filter(Boolean).join(" ");
+}
+
 export interface KvShape {
   layers: number;
   kvHeads: number;

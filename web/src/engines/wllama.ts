@@ -4,7 +4,7 @@ import { Failure } from "../failure.ts";
 import { now } from "../sampler.ts";
 import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
 import { fetchBlob, megabytes, packageVersion, runtimeModule, textOf } from "./fetching.ts";
-import { kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog, type LlamaMemory } from "./llama_log.ts";
+import { descriptionFromLog, kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog, type LlamaMemory } from "./llama_log.ts";
 import { TokenSteps, watchSteps } from "./wllama_steps.ts";
 import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
 
@@ -35,7 +35,8 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
   await loadModel(runtime, blobs, options, log);
   const version = await packageVersion(runtimeUrl);
   const memory = memoryFromLog(log.lines);
-  const loaded = describe(runtime.getLoadedContextInfo(), memory, version, deviceOf(options, runtime, memory.buffers));
+  const device = deviceOf(options, runtime, memory.buffers);
+  const loaded = describe(runtime.getLoadedContextInfo(), memory, descriptionFromLog(log.lines), version, device);
   onProgress(1, "ready");
   return { engine: new WllamaEngine(runtime, log), loaded };
 }
@@ -95,10 +96,17 @@ function deviceOf({ device }: LoadOptions, runtime: Wllama, buffers: Buffer[]): 
   return `wasm, ${threads} ${threads === 1 ? "thread" : "threads"}${why}`;
 }
 
-function describe(info: ContextInfo, { buffers, kvCells }: LlamaMemory, version: string, device: string): Loaded {
+function describe(
+  info: ContextInfo,
+  { buffers, kvCells }: LlamaMemory,
+  description: string,
+  version: string,
+  device: string,
+): Loaded {
   const parameters = Number(info.metadata["general.parameter_count"]);
   return {
     model: {
+      ...(description !== "" && { description }),
       architecture: info.metadata["general.architecture"] ?? "unknown",
       layers: info.n_layer,
       context_length: info.n_ctx_train,

@@ -165,7 +165,7 @@ export class Results {
   }
 }
 
-function buffersTable({ buffers, runtime_version, device, kv }: Loaded): HTMLElement[] {
+function buffersTable({ model, buffers, runtime_version, device, kv }: Loaded): HTMLElement[] {
   const sum = buffers.reduce((all, each) => all + each.bytes, 0);
   const head = ["What", "Where", "Size", "Share"].map((title) => element("th", { scope: "col" }, title));
   const where = { wasm: "WebAssembly", webgpu: "graphics card", js: "JavaScript" };
@@ -180,7 +180,8 @@ function buffersTable({ buffers, runtime_version, device, kv }: Loaded): HTMLEle
     ),
   );
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-  const source = `Runtime ${runtime_version} on ${device}. Sizes of the KV cache: ${kv.basis}.`;
+  const what = model.description === undefined ? "" : `Model ${model.description}. `;
+  const source = `${what}Runtime ${runtime_version} on ${device}. Sizes of the KV cache: ${kv.basis}.`;
   return [
     element("h3", {}, "What the runtime allocated"),
     ...(buffers.length > 0 ? [scrolling("What the runtime allocated", table)] : []),
