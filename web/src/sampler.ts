@@ -87,9 +87,11 @@ export class Sampler {
       return;
     }
     const hooks = globalThis.dwellHooks?.snapshot();
+    // Each access has the browser count the heap.
+    const { memory } = page;
     const sample: Sample = {
       t_ms: now(),
-      ...(page.memory && { heap_used_bytes: page.memory.usedJSHeapSize, heap_total_bytes: page.memory.totalJSHeapSize }),
+      ...(memory && { heap_used_bytes: memory.usedJSHeapSize, heap_total_bytes: memory.totalJSHeapSize }),
       wasm_bytes: hooks?.wasmBytes ?? 0,
       gpu_bytes: hooks?.gpuBytes ?? 0,
       gpu: hooks?.gpu.bytes ?? { weight: 0, kv_cache: 0, other: 0 },

@@ -6,7 +6,8 @@ import { packageVersion, runtimeModule, textOf } from "./fetching.ts";
 import { ModelFolder, STAND_IN_PARENT } from "./folder.ts";
 import { budgetOf, metadataOf, pagedCells, type Budget, type MlcMetadata } from "./mlc_metadata.ts";
 import { requireWebGpu } from "./webgpu.ts";
-import type { EngineConfig, MlcEngine, ModelRecord, WebLlmChunk, WebLlmModule } from "./webllm_types.ts";
+import { ChunkStream } from "./webllm_chunks.ts";
+import type { EngineConfig, MlcEngine, ModelRecord, WebLlmModule } from "./webllm_types.ts";
 
 const DEFAULT_LIBRARY = "model.wasm";
 const DEFAULT_CONTEXT = 4096;
@@ -88,7 +89,7 @@ async function libraryOf(address: string | undefined, folder: ModelFolder, name:
     throw new Failure(
       "model",
       `the model library of ${name} is missing: ${where}`,
-      "WebLLM needs the .wasm that MLC compiled for this model",
+      "WebLLM needs the .wasm that MLC compiled for this model: take it from the repository mlc-ai/binary-mlc-llm-libs",
     );
   }
   return new Uint8Array(await response.arrayBuffer());
@@ -218,49 +219,4 @@ function requestOf({ maxTokens, temperature, seed, ignoreEnd }: GenerateOptions)
     seed,
     ...(ignoreEnd && { ignore_eos: true }),
   };
-}
-
-/** One chunk for each token, except inside a character; the usage at the end counts those as well. */
-class ChunkStream {
-  readonly #options: GenerateOptions;
-  #told = 0;
-  #usage: WebLlmChunk["usage"];
-  #reason: string | null | undefined;
-
-  constructor(options: GenerateOptions) {
-    this.#options = options;
-  }
-
-  take({ choices, usage }: WebLlmChunk): void {
-    const [choice] = choices;
-    this.#reason = choice?.finish_reason ?? this.#reason;
-    if (choice && !choice.finish_reason) {
-      this.#tell(choice.text ?? choice.delta?.content ?? "");
-    }
-    if (usage) {
-      this.#usage = usage;
-      this.#options.onPrompt({ tokens: usage.prompt_tokens });
-      while (this.#told < usage.completion_tokens) {
-        this.#tell("");
-      }
-    }
-  }
-
-  end(): Generated {
-    const { prompt_tokens = 0, completion_tokens = this.#told, extra = {} } = this.#usage ?? {};
-    const { prefill_tokens_per_s: prefill, decode_tokens_per_s: decode } = extra;
-    return {
-      reason: this.#options.signal.aborted ? "aborted" : this.#reason === "length" ? "length" : "stop",
-      usage: { prompt_tokens, completion_tokens },
-      timings: {
-        ...(prefill && { prompt_ms: (1000 * prompt_tokens) / prefill }),
-        ...(decode && { predicted_ms: (1000 * completion_tokens) / decode }),
-      },
-    };
-  }
-
-  #tell(text: string): void {
-    this.#told++;
-    this.#options.onToken({ text });
-  }
 }

@@ -49,8 +49,8 @@ export const CARDS: Record<Runtime, RuntimeCard> = {
   },
   webllm: {
     title: "WebLLM",
-    about: "Models compiled by MLC, on the graphics card only.",
-    model: "a folder with mlc-chat-config.json, weights and model.wasm",
+    about: "Models compiled by MLC, on the graphics card only. A folder of your own needs the model's library, a .wasm file.",
+    model: "a folder with mlc-chat-config.json, weights and model.wasm, the model's library",
     package: "@mlc-ai/web-llm",
     probe: "lib/index.js",
     isFolder: true,
