@@ -19,7 +19,7 @@ help: ## list these targets
 
 run: ## build dwell and trace a model: make run ARGS='--help'
 	@scripts/setup.sh run
-	@cargo build --release -p dwell-cli -p dwell-preload
+	@cargo build --release -p dwell-cli -p dwell-preload -p dwell-alloc
 	@$(BIN)/dwell run $(ARGS)
 
 test: ## all checks and all tests; ends with how many passed, failed and were skipped

@@ -6,6 +6,7 @@
 //!
 //! Besides that one and the clock, the crate depends on libc alone, because it runs inside other people's programs.
 
+pub mod allocations;
 mod record_sender;
 mod ring;
 
