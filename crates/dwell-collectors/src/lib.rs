@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alloc;
 mod at_intervals;
 mod batches;
 mod browser;
@@ -51,6 +52,7 @@ pub const ALL: &[&dyn Collector] = &[
     &pressure::Pressure,
     &browser::Browser,
     &pages::Pages,
+    &alloc::Alloc,
 ];
 
 /// Name of the raw stream of the engine's events, which every engine has.

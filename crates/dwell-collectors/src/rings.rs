@@ -51,7 +51,12 @@ pub fn damaged_count(run: &RunDir) -> u64 {
 
 /// How many processes could not make their ring.
 pub fn not_made_count(run: &RunDir) -> u64 {
-    with_ending(&programs_dir(run), NOTICE_ENDING).len() as u64
+    notices_in(&programs_dir(run))
+}
+
+/// How many processes say in a folder that they could not make their ring.
+pub fn notices_in(dir: &Path) -> u64 {
+    with_ending(dir, NOTICE_ENDING).len() as u64
 }
 
 /// Marks a ring as one that could not be read to its end.

@@ -16,13 +16,14 @@ enum Use {
 }
 
 /// Every collector. What each does is in the crate dwell-collectors, one file each; a test compares the two lists.
-const COLLECTORS: [(&str, Use); 6] = [
+const COLLECTORS: [(&str, Use); 7] = [
     ("tensor_ops", ByDefault),
     ("process", ByDefault),
     ("kv_events", OfEngines),
     ("pressure", ByDefault),
     ("browser", OfEngines),
     ("pages", IfAsked),
+    ("alloc", IfAsked),
 ];
 
 /// Name of a collector: the value of `--collect` and of `collectors.use`, the `source` in tables, the name of its page.

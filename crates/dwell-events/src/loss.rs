@@ -76,11 +76,13 @@ pub enum LossKind {
     UnfollowedAllocations,
     /// Processes or mappings whose pages could not be watched.
     UnwatchedMemory,
+    /// Calls of allocators that could not be recorded.
+    LostAllocations,
 }
 
 impl LossKind {
     /// Every kind, in the order in which the docs list them.
-    pub const ALL: [LossKind; 26] = [
+    pub const ALL: [LossKind; 27] = [
         LossKind::InputUpload,
         LossKind::LogitsReadBack,
         LossKind::WorkBuffer,
@@ -107,6 +109,7 @@ impl LossKind {
         LossKind::LatenciesInCycles,
         LossKind::UnfollowedAllocations,
         LossKind::UnwatchedMemory,
+        LossKind::LostAllocations,
     ];
 
     /// The name used in the loss table.
@@ -138,6 +141,7 @@ impl LossKind {
             LossKind::LatenciesInCycles => "latencies_in_cycles",
             LossKind::UnfollowedAllocations => "unfollowed_allocations",
             LossKind::UnwatchedMemory => "unwatched_memory",
+            LossKind::LostAllocations => "lost_allocations",
         }
     }
 
@@ -169,7 +173,8 @@ impl LossKind {
             | LossKind::LostKvBatches
             | LossKind::UnmatchedKvEvents
             | LossKind::LostSamples
-            | LossKind::UnwatchedMemory => Severity::DataLoss,
+            | LossKind::UnwatchedMemory
+            | LossKind::LostAllocations => Severity::DataLoss,
         }
     }
 
@@ -228,6 +233,7 @@ impl LossKind {
                 "more was allocated at a time than is followed; what was allocated from then on, and at the peak, is not known"
             }
             LossKind::UnwatchedMemory => "accesses to this memory are not in the table; totals are lower bounds",
+            LossKind::LostAllocations => "these calls are not in the table: lives are missing or have no end",
         }
     }
 }

@@ -56,6 +56,9 @@ choices! {
 /// Folder, in that of a run's raw files, in which programs make their rings into which the recorder was loaded.
 pub const PROGRAM_RINGS_DIR: &str = "programs";
 
+/// Environment variable by which the observer tells the worker which library records allocations of the programs that it starts.
+pub const ALLOCATION_LIBRARY_VARIABLE: &str = "DWELL_ALLOC_LIBRARY";
+
 /// Folder, in that of a run's raw files, with the profile of a browser while it runs.
 pub const BROWSER_PROFILE_DIR: &str = "browser-profile";
 

@@ -51,6 +51,8 @@ const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 /// Pages between two that may have been written are looked at with them rather than passed over by one more call.
 const JOINED_GAP_BYTES: u64 = 64 << 12;
+/// Addresses that a program can have.
+const ALL_OF_A_PROCESS: PageRange = 0..(1 << 47) - (1 << 12);
 /// Regions that one call returns at most.
 const REGIONS: usize = 1024;
 
@@ -86,12 +88,17 @@ impl Pagemap {
         candidates.iter().try_for_each(|candidate| self.scan(candidate, &query, &mut found))
     }
 
+    /// Tells which pages hold memory of no file, in order: those that were written, in memory or swapped out. Needs Linux 6.7.
+    pub fn anonymous(&mut self, mut found: impl FnMut(PageRange)) -> Result<(), PagesError> {
+        self.scan(&ALL_OF_A_PROCESS, &Query::ANONYMOUS, &mut found).map_err(PagesError::of("ioctl(PAGEMAP_SCAN)"))
+    }
+
     fn scan(&mut self, range: &Range<u64>, query: &Query, mut found: impl FnMut(PageRange)) -> io::Result<()> {
         let mut start = range.start;
         while start < range.end {
             let mut scan = PagemapScan {
                 size: size_of::<PagemapScan>() as u64,
-                flags: query.flags | SCAN_CHECK_WPASYNC,
+                flags: query.flags,
                 start,
                 end: range.end,
                 walk_end: 0,
@@ -99,9 +106,9 @@ impl Pagemap {
                 regions_len: REGIONS as u64,
                 max_pages: 0,
                 category_inverted: query.not_in,
-                category_mask: PAGE_IS_WRITTEN | query.not_in,
+                category_mask: query.in_all_of | query.not_in,
                 category_anyof_mask: query.in_any_of,
-                return_mask: PAGE_IS_WRITTEN,
+                return_mask: query.in_all_of,
             };
             // SAFETY: the operation reads and writes this structure and writes at most `regions_len` regions. The number that it
             // returns is the count of them, which rustix's patterns do not give, so it is called directly.
@@ -121,17 +128,63 @@ impl Pagemap {
 /// Which pages a scan finds.
 struct Query {
     flags: u64,
+    in_all_of: u64,
     not_in: u64,
     in_any_of: u64,
 }
 
 impl Query {
     /// Pages that are not protected. Those that were only read, or never touched, are among them.
-    const WITHOUT_PROTECTION: Self = Self { flags: 0, not_in: 0, in_any_of: 0 };
+    const WITHOUT_PROTECTION: Self =
+        Self { flags: SCAN_CHECK_WPASYNC, in_all_of: PAGE_IS_WRITTEN, not_in: 0, in_any_of: 0 };
+
+    /// Pages that belong to the process alone.
+    const ANONYMOUS: Self = Self {
+        flags: 0,
+        in_all_of: 0,
+        not_in: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+        in_any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+    };
 
     /// Pages that were written, which the scan protects.
     fn written(is_shared: bool) -> Self {
         let not_in = if is_shared { 0 } else { PAGE_IS_FILE | PAGE_IS_PFNZERO };
-        Self { flags: SCAN_WP_MATCHING, not_in, in_any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED }
+        let flags = SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC;
+        Self { flags, in_all_of: PAGE_IS_WRITTEN, not_in, in_any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    /// Pages of this process that were written, of a range.
+    fn anonymous_pages_in(range: &Range<u64>) -> Option<Vec<u64>> {
+        let mut pages = Vec::new();
+        let scanned = Pagemap::open(std::process::id()).unwrap().anonymous(|found| {
+            pages.extend((found.start..found.end).step_by(PAGE).filter(|page| range.contains(page)));
+        });
+        scanned.ok().map(|()| pages)
+    }
+
+    #[test]
+    fn pages_that_were_written_are_anonymous_and_others_are_not() {
+        let mut memory = vec![0u8; 8 * PAGE];
+        // Fresh pages, whatever the allocator had there.
+        let start = (memory.as_mut_ptr() as u64).next_multiple_of(PAGE as u64);
+        // SAFETY: whole pages inside the vector, whose bytes are written anew before they are read.
+        unsafe { libc::madvise(start as *mut libc::c_void, 7 * PAGE, libc::MADV_DONTNEED) };
+        let offset = start as usize - memory.as_ptr() as usize;
+        memory[offset + PAGE] = 1;
+        memory[offset + 5 * PAGE + 7] = std::hint::black_box(1);
+        let read = std::hint::black_box(&memory)[offset + 3 * PAGE];
+        assert_eq!(read, 0);
+        // Kernels before 6.7 cannot tell.
+        if let Some(pages) = anonymous_pages_in(&(start..start + 7 * PAGE as u64)) {
+            assert_eq!(pages, [start + PAGE as u64, start + 5 * PAGE as u64]);
+        }
     }
 }

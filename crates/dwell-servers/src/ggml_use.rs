@@ -179,6 +179,7 @@ mod tests {
             log_dir: dir.path().to_owned(),
             ring_dir: Some(dir.path().join("rings")),
             preload_library: library.map(PathBuf::from),
+            allocation_library: None,
             observer_pid: 1,
             cache_dir: std::path::PathBuf::new(),
             page_sample_interval_ms: 100,

@@ -57,6 +57,8 @@ pub struct ServerPlace {
     pub ring_dir: Option<PathBuf>,
     /// The recorder as a library to be preloaded, if there is one.
     pub preload_library: Option<PathBuf>,
+    /// The recorder of allocations, to be preloaded into what is started; none records none.
+    pub allocation_library: Option<PathBuf>,
     /// The process that empties rings.
     pub observer_pid: u32,
     /// Put before the command of a started program, so that the program ends when this process does.

@@ -220,7 +220,8 @@ impl Runtime for LlamaCli {
 
     /// By a run of the program that is not recorded and generates one token.
     fn count_tokens(&mut self, asked: &Asked<'_>) -> Result<Option<u64>, ServerError> {
-        let unrecorded = ServerPlace { ring_dir: None, environment: Vec::new(), ..self.place.clone() };
+        let unrecorded =
+            ServerPlace { ring_dir: None, allocation_library: None, environment: Vec::new(), ..self.place.clone() };
         let mut running = self.run_program(&Asked { max_tokens: 1, ..*asked }, &unrecorded)?;
         let timings = self.listen(&mut running, &mut |_| ControlFlow::Continue(()))?;
         Ok(timings.prompt_tokens)

@@ -194,17 +194,17 @@ impl Drop for Program {
     }
 }
 
-/// What makes the recorder inside the program work; nothing if the program is to stay unrecorded.
+/// What makes the recorders inside the program work; nothing if the program is to stay unrecorded.
 pub(crate) fn recorder_environment(place: &ServerPlace) -> Vec<(OsString, OsString)> {
     let mut environment = place.environment.clone();
-    if let (Some(library), Some(_)) = (&place.preload_library, &place.ring_dir) {
-        let mut libraries = library.clone().into_os_string();
+    let recorder = place.preload_library.as_ref().filter(|_| place.ring_dir.is_some());
+    let ours: Vec<OsString> =
+        [recorder, place.allocation_library.as_ref()].into_iter().flatten().map(|path| path.clone().into()).collect();
+    if !ours.is_empty() {
         // What the user preloads stays.
-        if let Some(others) = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty()) {
-            libraries.push(":");
-            libraries.push(others);
-        }
-        environment.push((PRELOAD_VARIABLE.into(), libraries));
+        let others = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty());
+        let libraries: Vec<OsString> = ours.into_iter().chain(others).collect();
+        environment.push((PRELOAD_VARIABLE.into(), libraries.join(OsStr::new(":"))));
     }
     environment
 }
@@ -444,6 +444,7 @@ mod tests {
             log_dir: dir.path().to_owned(),
             ring_dir: None,
             preload_library: None,
+            allocation_library: None,
             observer_pid: std::process::id(),
             cache_dir: std::path::PathBuf::new(),
             page_sample_interval_ms: 100,

@@ -1,14 +1,12 @@
 //! Where programs that run the model work, and how the recorder gets into them.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::fd::IntoRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use dwell_events::engine::{Ending, Job, RecorderAccess};
 use dwell_events::page_sample::PAGE_INTERVAL_VARIABLE;
-use dwell_events::server::PROGRAM_RINGS_DIR;
+use dwell_events::server::{ALLOCATION_LIBRARY_VARIABLE, PROGRAM_RINGS_DIR};
+use dwell_host::library_for_programs;
 use dwell_records::RESOLUTION_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
 use dwell_servers::ServerPlace;
@@ -40,6 +38,7 @@ pub(crate) fn place(job: &Job, is_traced: bool) -> Result<ServerPlace, String> {
         log_dir: raw_dir,
         ring_dir: (is_traced && is_preloaded).then_some(ring_dir),
         preload_library: preload_library(),
+        allocation_library: variable(ALLOCATION_LIBRARY_VARIABLE).ok().map(PathBuf::from),
         observer_pid,
         cache_dir: cache_dir(),
         page_sample_interval_ms: page_sample_interval_ms(),
@@ -66,27 +65,7 @@ fn guard(program: PathBuf, ending: Ending) -> Vec<OsString> {
     [program.into_os_string(), GUARD_COMMAND.into()].into_iter().chain(kills).chain(["--".into()]).collect()
 }
 
-/// The recorder's library, by a path that `LD_PRELOAD` can name: beside the program where it was built, in `lib/dwell`
-/// where it is installed.
+/// The recorder's library, by a path that `LD_PRELOAD` can name.
 pub fn preload_library() -> Option<PathBuf> {
-    let given = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from);
-    let program = std::env::current_exe().ok()?;
-    let folder = program.parent()?;
-    let usual = [folder.join(LIBRARY), folder.join("../lib/dwell").join(LIBRARY)];
-    given.into_iter().chain(usual).find(|path| path.is_file()).map(loadable)
-}
-
-/// A path of the library that `LD_PRELOAD` can name.
-///
-/// The loader takes spaces and colons for the end of a path and expands dollar signs, and there is no way to quote them.
-/// Such a library is opened, and named by its descriptor, for as long as this process lives.
-fn loadable(library: PathBuf) -> PathBuf {
-    if !library.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte)) {
-        return library;
-    }
-    match File::open(&library) {
-        Ok(file) => PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.into_raw_fd())),
-        // The program goes on without it, and the run says that it was not loaded.
-        Err(_) => library,
-    }
+    library_for_programs(LIBRARY_VARIABLE, LIBRARY)
 }

@@ -201,6 +201,7 @@ pub fn place(folder: &Path, environment: &[(&str, &str)]) -> ServerPlace {
         log_dir: folder.to_owned(),
         ring_dir: None,
         preload_library: None,
+        allocation_library: None,
         observer_pid: std::process::id(),
         cache_dir: std::path::PathBuf::new(),
         page_sample_interval_ms: 100,

@@ -51,6 +51,7 @@ impl Workplace {
             log_dir: self.path().to_owned(),
             ring_dir: None,
             preload_library: None,
+            allocation_library: None,
             observer_pid: std::process::id(),
             cache_dir: std::path::PathBuf::new(),
             page_sample_interval_ms: 100,
@@ -75,6 +76,7 @@ impl Workplace {
             ],
             ring_dir: Some(ring_dir),
             preload_library: Some(library),
+            allocation_library: None,
             ..self.place()
         })
     }
