@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "python" / "dwell.data"
 # What is taken from the folder of compiled files, and where it goes.
 CARRIED = {"dwell": DATA / "scripts", "libdwell_preload.so": DATA / "data" / "lib" / "dwell"}
+CARRIED["libdwell_alloc.so"] = CARRIED["libdwell_preload.so"]
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod activations;
+mod alloc;
 mod analysis;
 mod browser;
 mod codecs;
@@ -62,6 +63,9 @@ struct Args {
     /// Seconds that `watch` watches for, each time.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     watch_secs: u32,
+    /// Rounds of `alloc`.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    alloc_rounds: u32,
     /// Accesses of the run that `view` looks at; 1.2 GB are written for 100 million.
     #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     view_rows: u64,
@@ -100,6 +104,8 @@ enum Part {
     Watch,
     /// Observing the kernel.
     Observe,
+    /// Recording allocations.
+    Alloc,
     /// KV cache events.
     #[value(name = "kv_events")]
     KvEvents,
@@ -122,6 +128,7 @@ impl Part {
             Part::Codecs => "codecs",
             Part::Watch => "watch",
             Part::Observe => "observe",
+            Part::Alloc => "alloc",
             Part::KvEvents => "kv_events",
             Part::View => "view",
             Part::Analysis => "analysis",
@@ -169,6 +176,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::Observe) {
         observe::measure(&mut report)?;
+    }
+    if args.measures(Part::Alloc) {
+        alloc::measure(args.alloc_rounds, &mut report)?;
     }
     if args.measures(Part::KvEvents) {
         kv_events::measure(&mut report)?;

@@ -24,6 +24,13 @@ pub enum CollectError {
         reason: String,
     },
 
+    /// A library that is loaded into programs is not there.
+    #[error("beginning to record allocations found no {library} beside dwell or in ../lib/dwell")]
+    NoLibrary {
+        /// Its name.
+        library: &'static str,
+    },
+
     /// A process's ring could not be read.
     #[error("opening the worker's ring failed with {reason}: {path:?}")]
     Ring {
@@ -39,6 +46,9 @@ impl Hint for CollectError {
         match self {
             Self::Store(error) => error.hints(),
             Self::KvEvents(error) => error.hints(),
+            Self::NoLibrary { .. } => {
+                vec!["build it with `cargo build --release -p dwell-alloc` and put it beside dwell".to_owned()]
+            }
             Self::Ring { .. } | Self::Settings { .. } => Vec::new(),
         }
     }

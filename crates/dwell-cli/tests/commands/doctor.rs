@@ -98,7 +98,7 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     let said = text_of(&output);
     assert!(
         said.contains("\"tensors\"")
-            && said.contains("tensor_ops, process, kv_events, pressure, browser, pages, perf_software"),
+            && said.contains("tensor_ops, process, kv_events, pressure, browser, pages, alloc, perf_software"),
         "{said}"
     );
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::duplicate_mod, reason = "the publishers' driver and the other tests skip by the same file")]
 
+mod allocations;
 mod arithmetic;
 #[path = "../common/mod.rs"]
 mod common;

@@ -71,7 +71,7 @@ fn what_a_command_cannot_have_is_refused_with_a_hint_that_can_be_followed() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = refused(&["--collect", "kv_events"], &["true"]);
-    assert!(said.contains("[possible values: tensor_ops, process, pressure, pages]"), "{said}");
+    assert!(said.contains("[possible values: tensor_ops, process, pressure, pages, alloc]"), "{said}");
     let said = refused(&[], &[""]);
     assert!(said.starts_with("error: reading the command: its first word is empty"), "{said}");
     assert!(said.contains("hint: dwell trace -- "), "{said}");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod alloc;
 mod asked;
 #[path = "../common/mod.rs"]
 mod common;

@@ -95,6 +95,7 @@ impl Collector for Alloc {
     }
 
     fn begin(&self, run: &RunDir, request: &RunRequest, _: &Value) -> Result<Box<dyn Watching>, CollectError> {
+        let library = library().ok_or(CollectError::NoLibrary { library: LIBRARY })?;
         let dir = rings::dir(run);
         std::fs::create_dir(&dir)
             .map_err(|error| StoreError::from_io("making the folder of rings of allocations", &dir, error))?;
@@ -102,7 +103,7 @@ impl Collector for Alloc {
         Ok(Box::new(AllocWatch {
             // Absolute, because programs may work in another folder.
             dir: std::path::absolute(&dir).unwrap_or(dir),
-            library: library(),
+            library,
             is_embedded,
             rings: Rings::begin(run, other_than_own(is_embedded))?,
             anonymous: AnonymousLooks::begin(run)?,
@@ -224,7 +225,7 @@ impl LifeWriter<'_> {
 /// Rings of a run on their way into `raw/`.
 struct AllocWatch {
     dir: PathBuf,
-    library: Option<PathBuf>,
+    library: PathBuf,
     /// Whether the worker itself runs the model.
     is_embedded: bool,
     rings: Rings,
@@ -234,8 +235,7 @@ struct AllocWatch {
 
 impl Watching for AllocWatch {
     fn worker_environment(&self) -> Vec<(&'static str, String)> {
-        let Some(library) = &self.library else { return Vec::new() };
-        let library = library.display().to_string();
+        let library = self.library.display().to_string();
         let others = std::env::var(PRELOAD_VARIABLE).ok().filter(|others| !others.is_empty());
         // The worker passes it on to the programs that it starts, and is left alone itself.
         let loaded = match self.is_embedded {
