@@ -18,8 +18,8 @@ import maturin
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "python" / "dwell.data"
 # What is taken from the folder of compiled files, and where it goes.
-CARRIED = {"dwell": DATA / "scripts", "libdwell_preload.so": DATA / "data" / "lib" / "dwell"}
-CARRIED["libdwell_alloc.so"] = CARRIED["libdwell_preload.so"]
+LIBRARIES = DATA / "data" / "lib" / "dwell"
+CARRIED = {"dwell": DATA / "scripts", "libdwell_preload.so": LIBRARIES, "libdwell_alloc.so": LIBRARIES}
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
@@ -49,7 +49,7 @@ def build_editable(directory: str, settings: dict[str, Any] | None = None, metad
 def _prepare() -> None:
     """Lays the program and its library where maturin takes them from."""
     # Tests name a build that they have made already: other packages have other features, and all would be compiled anew.
-    packages = os.environ.get("DWELL_CARGO_BUILD", "--package dwell-cli --package dwell-preload").split()
+    packages = os.environ.get("DWELL_CARGO_BUILD", "--package dwell-cli --package dwell-preload --package dwell-alloc").split()
     subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
     described = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"],

@@ -101,7 +101,8 @@ def test_a_wheel_carries_the_module_and_the_command(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "fresh"], check=True)
     fresh = tmp_path / "fresh/bin"
     subprocess.run([fresh / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
-    assert (tmp_path / "fresh/lib/dwell/libdwell_preload.so").is_file(), "what is loaded into servers comes with it"
+    for library in ["libdwell_preload.so", "libdwell_alloc.so"]:
+        assert (tmp_path / "fresh/lib/dwell" / library).is_file(), "what is loaded into programs comes with it"
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     for command in (
         [fresh / "dwell", "--version"],

@@ -124,8 +124,8 @@ fn modes(folder: &Path) -> anyhow::Result<Vec<Mode>> {
         modes.push(Mode { name: "memray", before: words.to_vec() });
     }
     if Command::new("heaptrack").arg("--version").output().is_ok() {
-        let recording = text(&folder.join("heaptrack"));
-        let words = ["heaptrack", "--record-only", "--output", &recording, &runs].map(str::to_owned);
+        // It writes into the folder that it works in.
+        let words = ["heaptrack", "--raw", &runs].map(str::to_owned);
         modes.push(Mode { name: "heaptrack", before: words.to_vec() });
     }
     Ok(modes)
@@ -134,7 +134,7 @@ fn modes(folder: &Path) -> anyhow::Result<Vec<Mode>> {
 fn pair_ns(mode: &Mode, program: &[PathBuf; 2], folder: &Path) -> anyhow::Result<f64> {
     let answer = folder.join("pair_ns");
     let mut command = Command::new(&mode.before[0]);
-    command.args(&mode.before[1..]).args(program).arg(&answer);
+    command.args(&mode.before[1..]).args(program).arg(&answer).current_dir(folder);
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {
         bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));

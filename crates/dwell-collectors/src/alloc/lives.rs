@@ -52,6 +52,22 @@ pub(super) struct Totals {
     pub(super) peak_ns: u64,
 }
 
+impl Totals {
+    /// The totals with their names in the table's file.
+    pub(super) fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("allocations", self.allocations),
+            ("allocated_bytes", self.allocated_bytes),
+            ("releases", self.releases),
+            ("unmatched_releases", self.unmatched_releases),
+            ("unended_allocations", self.unended),
+            ("advised_bytes", self.advised_bytes),
+            ("peak_bytes", self.peak_bytes),
+            ("peak_ns", self.peak_ns),
+        ]
+    }
+}
+
 /// A program image: its memory at the time up to which calls were taken in.
 #[derive(Clone, Default)]
 struct Image {

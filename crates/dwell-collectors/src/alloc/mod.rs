@@ -40,7 +40,7 @@ use crate::batches::each_batch;
 use crate::{BuiltTable, CheckPlace, CollectError, Collected, Collector, Description, Known, Target, Wanted, Watching};
 use agreement::Accounting;
 use anonymous::AnonymousLooks;
-use lives::{End, Life, Lives};
+use lives::{End, Life, Lives, Totals};
 use naming::KnownTensors;
 use rings::Rings;
 use rows::{LifeRow, TABLE, batch};
@@ -156,8 +156,8 @@ impl Collector for Alloc {
             writer.outcome()
         })?;
         accounting.look_before(u64::MAX, &lives);
-        lives.finish(&mut |pid, life, end| writer.push(pid, life, end));
-        let rows = writer.finish()?;
+        let totals = lives.finish(&mut |pid, life, end| writer.push(pid, life, end));
+        let rows = writer.finish(&totals)?;
         collected.tables.push(BuiltTable { table: Table::Own(&TABLE), rows, basis: Basis::Exact, source: NAME });
         collected.agreements.extend(accounting.agreement());
         collected.lost(NAME, LossKind::UndecodableRecords, damaged, "batches of calls that are damaged or cut off");
@@ -215,9 +215,12 @@ impl LifeWriter<'_> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn finish(mut self) -> Result<u64, StoreError> {
+    fn finish(mut self, totals: &Totals) -> Result<u64, StoreError> {
         self.write();
         self.outcome()?;
+        for (name, value) in totals.named() {
+            self.table.note(name, &value.to_string());
+        }
         self.table.finish()
     }
 }
