@@ -112,7 +112,8 @@ impl Rings {
     /// The number of a ring's image; none if it is left out.
     fn image_of(&mut self, reader: &AllocationReader) -> Result<Option<u32>, StoreError> {
         let process = reader.process();
-        if self.own_program.as_deref() == Some(Path::new(&process.program)) {
+        let is_known = self.known.contains_key(&(process.pid, process.made_ns));
+        if !is_known && self.own_program.as_deref() == Some(Path::new(&process.program)) {
             return Ok(None);
         }
         let next = self.known.len() as u32;
