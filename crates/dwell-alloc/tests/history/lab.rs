@@ -35,11 +35,24 @@ impl Lab {
     pub fn new() -> Self {
         let lab = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::create_dir(lab.rings()).unwrap();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/history/c/history.c");
-        let said = Command::new("cc").args(["-O2", "-w", "-pthread", "-o"]).arg(lab.program()).arg(source).output();
+        lab.compile("history.c", &lab.program(), &["-pthread"]);
+        lab
+    }
+
+    fn compile(&self, source: &str, output: &Path, options: &[&str]) {
+        let source = format!("{}/tests/history/c/{source}", env!("CARGO_MANIFEST_DIR"));
+        let said = Command::new("cc").args(["-O2", "-w"]).args(options).arg("-o").arg(output).arg(source).output();
         let said = said.unwrap();
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        lab
+    }
+
+    /// The program with another allocator beside the recorder.
+    pub fn run_beside_other_allocator(&self, words: &[&str]) -> (History, Vec<Recorded>) {
+        let other = self.dir.path().join("libother.so");
+        self.compile("other.c", &other, &["-shared", "-fPIC", "-fno-builtin"]);
+        let mut command = self.command(words, 32 << 20);
+        command.env("LD_PRELOAD", format!("{}:{}", library().display(), other.display()));
+        (history_of(&succeeded(command.output().unwrap())), self.recorded())
     }
 
     pub fn program(&self) -> PathBuf {

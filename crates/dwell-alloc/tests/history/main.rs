@@ -94,6 +94,13 @@ fn a_full_ring_that_nobody_empties_stops_no_one_and_what_is_missing_is_counted()
 }
 
 #[test]
+fn an_allocator_that_is_loaded_beside_the_recorder_goes_on_working() {
+    let (expected, recorded) = Lab::new().run_beside_other_allocator(&["threads", "2", "3000"]);
+    assert_eq!(expected.len(), 2);
+    assert!(recorded_history(&recorded) == expected, "what was recorded is not what was done");
+}
+
+#[test]
 fn what_a_signal_handler_does_is_recorded_or_counted() {
     let lab = Lab::new();
     succeeded(lab.command(&["handler"], 64 << 20).output().unwrap());
