@@ -21,6 +21,7 @@ mod concluded_part;
 mod conclusion;
 mod definitions;
 mod distribution;
+pub mod energy;
 mod error;
 mod exact;
 mod footprint;

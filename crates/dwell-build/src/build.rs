@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dwell_analysis::energy::EnergyReport;
 use dwell_analysis::memory::{MemoryReport, TokenTimes};
 use dwell_analysis::{MetricsReport, Options};
 use dwell_collectors::{BuiltTable, Collected, Known, MergedRecords, ProcessSamples, build_named_tables, build_tables};
@@ -17,6 +18,7 @@ use dwell_metadata::{Agreement, BuildOptions, RecordingEnd, RunMetadata, RunReco
 use dwell_metrics::draw_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
+use crate::energy_report::energy_report;
 use crate::memory_report::{TokenMemory, memory_report};
 use crate::metadata::run_metadata;
 use crate::run_files::{write_metrics, write_views};
@@ -91,6 +93,7 @@ fn build_and_seal(
     table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
     let (mut metrics, overview) = draw_run(run, build.analysis_options())?;
     let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
+    let energy = energy_report(&labelled, &collected.energy, &token_times);
     let facts = facts.unwrap_or_default();
     let built = Built {
         record: &record,
@@ -101,6 +104,7 @@ fn build_and_seal(
         collected_tables: &collected.tables,
         kv_blocks: collected.kv_blocks,
         agreements: collected.agreements,
+        energy,
     };
     let state = if is_partial(&labelled) { RunState::Partial } else { RunState::Complete };
     let metadata = RunMetadata { state: state.name().to_owned(), ..run_metadata(run, &built, &metrics, &table_rows) };
@@ -145,6 +149,8 @@ pub(crate) struct Built<'a> {
     pub(crate) kv_blocks: Option<KvBlocksReport>,
     /// How far collectors agree that see the same.
     pub(crate) agreements: Vec<Agreement>,
+    /// What meters of energy said; none if there was none.
+    pub(crate) energy: Option<EnergyReport>,
 }
 
 /// The folder of results that a run lies in; none for a run that was moved out of one.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod energy_report;
 mod error;
 mod foreign_columns;
 pub mod import;

@@ -47,6 +47,7 @@ pub(crate) fn run_metadata(
         page_cache: record.page_cache,
         kv_blocks: built.kv_blocks.clone(),
         agreements: built.agreements.clone(),
+        energy: built.energy.clone(),
         memory: Some(built.memory.clone()),
         model: outcome.model.clone(),
         phases: labelled.phases.clone(),

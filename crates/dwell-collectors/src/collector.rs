@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dwell_analysis::energy::EnergySeries;
 use dwell_events::engine::{EngineEvent, EngineKind};
 use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
@@ -178,6 +179,8 @@ pub struct Collected {
     pub kv_blocks: Option<KvBlocksReport>,
     /// How far collectors agree that see the same.
     pub agreements: Vec<Agreement>,
+    /// What meters of energy had added up.
+    pub energy: EnergySeries,
 }
 
 /// A table that was written.

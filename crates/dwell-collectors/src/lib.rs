@@ -10,6 +10,7 @@ mod at_intervals;
 mod batches;
 mod browser;
 mod collector;
+mod energy;
 mod error;
 mod kv_events;
 mod merged_records;
@@ -53,6 +54,7 @@ pub const ALL: &[&dyn Collector] = &[
     &browser::Browser,
     &pages::Pages,
     &alloc::Alloc,
+    &energy::Energy,
 ];
 
 /// Name of the raw stream of the engine's events, which every engine has.

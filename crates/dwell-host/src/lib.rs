@@ -10,6 +10,7 @@ mod baseline;
 mod clock_anchor;
 mod cpu_list;
 mod cpu_times;
+mod energy;
 mod error;
 mod facts;
 mod kept_file;
@@ -26,6 +27,7 @@ mod telemetry;
 
 pub use baseline::{measure_baseline, measure_baseline_at};
 pub use clock_anchor::clock_anchor;
+pub use energy::{EnergyMeters, EnergyReading, EnergyRefusal};
 pub use error::HostError;
 pub use facts::{read_host, read_host_at};
 pub use kept_file::KeptFile;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dwell_analysis::energy::EnergyReport;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::{Validity, ValidityClass};
@@ -85,6 +86,9 @@ pub struct RunMetadata {
     /// How far collectors agree that see the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreements: Vec<Agreement>,
+    /// Energy of the machine, as far as its meters cover it; only runs with the collector `energy` have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyReport>,
     /// What the machine did before the run and during it.
     pub telemetry: Telemetry,
     /// What watching cost.
@@ -208,6 +212,7 @@ impl Default for RunMetadata {
             experiment: None,
             collectors: CollectorUse::default(),
             agreements: Vec::new(),
+            energy: None,
             telemetry: Telemetry::default(),
             observer_effect: None,
             validity: None,
@@ -229,7 +234,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.8";
+    pub const VERSION: &str = "1.9";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

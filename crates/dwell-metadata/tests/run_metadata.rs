@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use dwell_analysis::energy::EnergyReport;
 use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, KvType, StopReason, TimeResolution, WorkTotals};
 use dwell_events::host::{Baseline, Host, Sensor, Topology};
 use dwell_events::kv_accesses::KvAccesses;
@@ -83,6 +84,7 @@ fn full() -> RunMetadata {
         .into(),
         time_resolution: Some(TimeResolution::Layer),
         agreements: vec![Agreement { about: "written KV pages".to_owned(), both: 3, ..Agreement::default() }],
+        energy: Some(EnergyReport { idle_s: Some(2.0), ..EnergyReport::default() }),
         collectors: CollectorUse {
             used: vec!["process".to_owned()],
             fallbacks: vec![Fallback {
@@ -251,7 +253,7 @@ fn another_major_version_is_refused_with_both_versions_and_the_path() {
     for version in ["2.0", "0.9", "new"] {
         let error = parse(&json!({"metadata_schema_version": version, "host": "other"}).to_string()).unwrap_err();
         let wanted =
-            format!("reading the metadata of a run found version {version}, and 1.8 is needed: \"/r/metadata.json\"");
+            format!("reading the metadata of a run found version {version}, and 1.9 is needed: \"/r/metadata.json\"");
         assert_eq!(error.to_string(), wanted);
         assert!(error.hints()[0].contains("dwell --version"), "{:?}", error.hints());
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dwell_analysis::energy::EnergyReport;
 use dwell_analysis::memory::MemoryReport;
 use dwell_analysis::quality::Quality;
 use dwell_analysis::validity::Validity;
@@ -57,6 +58,9 @@ pub struct RunSummary {
     /// How far collectors agree that see the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreements: Vec<Agreement>,
+    /// Energy of the machine, as far as its meters cover it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyReport>,
     /// Recorded allocations that the run was made from, instead of accesses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<MemrayImport>,
@@ -303,6 +307,7 @@ impl RunSummary {
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
             kv_accesses: metadata.kv_accesses,
             agreements: metadata.agreements.clone(),
+            energy: metadata.energy.clone(),
             allocations: allocations(metadata),
             loss,
             regions: RegionsSummary::new(metrics, metadata.generation.as_ref()),

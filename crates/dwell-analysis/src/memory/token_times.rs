@@ -21,10 +21,10 @@ pub struct TokenTimes {
 
 /// The tokens that followed one prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) first_ns: u64,
-    pub(super) last_ns: u64,
-    pub(super) tokens: u64,
+pub(crate) struct Answer {
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) tokens: u64,
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -74,7 +74,7 @@ impl TokenTimes {
         Some((self.generated.first()?.0, self.generated.last()?.0))
     }
 
-    pub(super) fn answers(&self) -> &[Answer] {
+    pub(crate) fn answers(&self) -> &[Answer] {
         &self.answers
     }
 

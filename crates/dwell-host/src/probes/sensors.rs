@@ -3,9 +3,10 @@
 use dwell_events::host::{Outcome, Sensor};
 
 use super::ProbeContext;
+use crate::energy::ENABLE_COMMAND;
 use crate::facts::gpus;
 use crate::pressure::PressureWatch;
-use crate::telemetry::{ENABLE_COMMAND, EnergyWatch, FrequencyWatch, TemperatureWatch, ThrottleWatch};
+use crate::telemetry::{EnergyWatch, FrequencyWatch, TemperatureWatch, ThrottleWatch};
 
 /// Pressure stall information.
 pub(super) fn psi(context: &ProbeContext) -> Outcome {

@@ -17,7 +17,7 @@ use crate::error::HostError;
 use crate::pressure::PressureWatch;
 use crate::root::Root;
 
-pub(crate) use energy::{ENABLE_COMMAND, EnergyWatch};
+pub(crate) use energy::EnergyWatch;
 pub(crate) use frequency::FrequencyWatch;
 pub(crate) use temperature::TemperatureWatch;
 pub(crate) use throttle::ThrottleWatch;

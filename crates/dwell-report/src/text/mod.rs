@@ -5,6 +5,7 @@ mod allocations;
 mod capture;
 mod compare;
 mod doctor;
+mod energy;
 mod fit;
 mod format;
 mod list;

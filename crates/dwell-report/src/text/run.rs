@@ -8,6 +8,7 @@ use dwell_events::server::ServerDescription;
 use dwell_metadata::Agreement;
 
 use super::allocations::allocation_lines;
+use super::energy::energy_lines;
 use super::regions::{region_tables, window};
 use super::{bytes, count, or_dash, seconds, speed_line};
 use crate::RunSummary;
@@ -44,6 +45,9 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
         line("KV reads", kv_reads_line(loads));
     }
     run.agreements.iter().for_each(|agreement| line("agreement", agreement_line(agreement)));
+    if let Some(energy) = &run.energy {
+        energy_lines(energy).into_iter().for_each(|(name, value)| line(name, value));
+    }
     line("lost", lost_line(run));
     // What another program recorded was watched by that program, and it does not say at what cost.
     if run.engine != IMPORTED {
