@@ -99,13 +99,10 @@ fn client_speed(inputs: &MemoryInputs<'_>) -> Speed {
 fn server_speed(requests: &[RequestSpan]) -> Speed {
     let prompts = requests.iter().filter_map(|request| request.computed_prompt_tokens().zip(request.timings.prompt_ns));
     // The first token comes from the prompt, and its time is the prompt's.
-    let decoded = requests.iter().filter_map(|request| {
-        Some((request.timings.generated_tokens?.saturating_sub(1), request.timings.decode_ns?))
-    });
-    Speed {
-        prompt_tokens_per_s: rate(prompts),
-        decode_tokens_per_s: rate(decoded),
-    }
+    let decoded = requests
+        .iter()
+        .filter_map(|request| Some((request.timings.generated_tokens?.saturating_sub(1), request.timings.decode_ns?)));
+    Speed { prompt_tokens_per_s: rate(prompts), decode_tokens_per_s: rate(decoded) }
 }
 
 /// Tokens per second over all pairs of tokens and nanoseconds; none if neither took any time.

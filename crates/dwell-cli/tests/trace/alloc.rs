@@ -17,8 +17,9 @@ type Allocations = BTreeMap<(u64, u64, u64, u64), u32>;
 
 fn compiled(place: &Workplace, options: &[&str]) -> String {
     let program = place.path().join("history");
-    let said = Command::new("cc").args(["-O2", "-w", "-pthread"]).args(options).arg("-o").arg(&program).arg(SOURCE);
-    let said = said.output().unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-w", "-pthread"]).args(options).arg("-o").arg(&program).arg(SOURCE);
+    let said = compiler.output().unwrap();
     assert!(said.status.success(), "{}", text_of(&said));
     program.to_str().unwrap().to_owned()
 }
