@@ -45,10 +45,10 @@ impl Accounting {
         let mut looks: Vec<Look> = Vec::new();
         for row in rows {
             let Some(image) = image_at(row.pid, row.time_ns) else { continue };
-            match looks.last_mut().filter(|look| (look.time_ns, look.image) == (row.time_ns, image)) {
-                Some(look) => look.pages.push(row.start..row.end),
-                None => looks.push(Look { time_ns: row.time_ns, image, pages: vec![row.start..row.end] }),
+            if looks.last().is_none_or(|look| (look.time_ns, look.image) != (row.time_ns, image)) {
+                looks.push(Look { time_ns: row.time_ns, image, pages: Vec::new() });
             }
+            looks.last_mut().expect("one was pushed").pages.push(row.start..row.end);
         }
         looks.sort_by_key(|look| std::cmp::Reverse(look.time_ns));
         Self { looks, growths: HashMap::new() }
