@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod lab;
 

@@ -314,8 +314,11 @@ mod tests {
         CallRow { image, event: ReadEvent { sequence: time_ns, time_ns, thread, call, address, size_bytes } }
     }
 
-    /// Address, size, begin and end of all lives, with their processes, in the order in which they ended.
-    fn lives(images: &[ImageRow], calls: &[CallRow]) -> (Vec<(u32, u64, u64, u64, Option<u64>)>, Totals) {
+    /// Process, address, size, begin and end.
+    type ToldLife = (u32, u64, u64, u64, Option<u64>);
+
+    /// All lives, in the order in which they ended.
+    fn lives(images: &[ImageRow], calls: &[CallRow]) -> (Vec<ToldLife>, Totals) {
         let mut told = Vec::new();
         let mut tell = |pid: u32, life: Life, end: Option<End>| {
             told.push((pid, life.address, life.size_bytes, life.allocated_ns, end.map(|end| end.freed_ns)));

@@ -11,8 +11,7 @@ pub(super) fn energy_lines(report: &EnergyReport) -> Vec<(&'static str, String)>
         Some(run) => lines.push(("energy", run_line(report, run))),
         None => lines.push(("energy", sensors_line(report))),
     }
-    let phases: Vec<String> =
-        report.spans.iter().filter(|span| span.name != "run").map(|span| phase_text(span)).collect();
+    let phases: Vec<String> = report.spans.iter().filter(|span| span.name != "run").map(phase_text).collect();
     if !phases.is_empty() {
         lines.push(("", phases.join(", ")));
     }
