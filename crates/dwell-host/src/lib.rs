@@ -34,7 +34,7 @@ pub use kept_file::KeptFile;
 pub use libraries::library_for_programs;
 pub use meminfo::meminfo_bytes;
 pub use memory_limit::MemoryLimit;
-pub use own_memory::release_freed_memory;
+pub use own_memory::{release_freed_memory, work_in_huge_pages};
 pub use page_cache::{drop_from_page_cache, resident_in_page_cache};
 pub use pressure::{PressureLine, PressureReading};
 pub use probes::{ProbeContext, ProbeSpec, probe_all, probe_names, probe_specs};

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use dwell_analysis::{Definitions, MetricsReport, Options, RequestedMetrics};
+use dwell_host::work_in_huge_pages;
 use dwell_metadata::{DEFAULT_BINS, RunMetadata};
 use dwell_metrics::{MetricsError, analyse_run, analyse_run_within, merge_parts};
 use dwell_report::text::{region_tables, run_table};
@@ -61,6 +62,9 @@ fn one_run(args: &AnalyseArgs) -> anyhow::Result<ExitCode> {
 /// The report, in the way that the options ask for; it is the same in all of them.
 fn computed(run: &RunDir, args: &AnalyseArgs) -> Result<MetricsReport, MetricsError> {
     let options = args.options();
+    if args.scale.memory_limit.is_none() {
+        work_in_huge_pages();
+    }
     match args.scale.memory_limit {
         _ if !args.scale.merge_parts.is_empty() => merge_parts(run, options, &args.scale.merge_parts),
         Some(limit_bytes) => analyse_run_within(run, options, limit_bytes),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use dwell_build::import::{ImportError, ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
 use dwell_files::FileError;
+use dwell_host::work_in_huge_pages;
 use dwell_report::RUN_VIEWS;
 use dwell_report::text::{bytes, count, or_dash, seconds, table, totals};
 use dwell_store::{RunState, StoreError};
@@ -23,6 +24,7 @@ pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
         options: options.clone(),
         command_line: command_line(*importer),
     };
+    work_in_huge_pages();
     let report = step("importing", || import(*importer, &request, &RUN_VIEWS)).map_err(|error| not_imported(&error))?;
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.run_dir))?;
