@@ -8,7 +8,6 @@ use std::process::Command;
 use crate::common::{Workplace, dwell, skip, text_of};
 use crate::other_users::{as_nobody, can_become_nobody, copy_for_all};
 use dwell_events::CollectorName;
-use dwell_events::CollectorName;
 use serde_json::Value;
 
 /// The report and what the command ended with; both must agree.
