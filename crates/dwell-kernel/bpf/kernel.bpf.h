@@ -21,7 +21,7 @@ typedef _Bool bool;
 #define MAP_UINT(name, value) int(*name)[value]
 #define MAP_TYPE(name, value) typeof(value) *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_HASH = 5, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9 };
 enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
 
 // Numbers of helpers belong to the kernel's interface and never change.

@@ -12,20 +12,26 @@ pub(crate) const LOSSES: u32 = 4;
 pub(crate) struct IssuedEntry {
     pub(crate) request: u64,
     pub(crate) at_ns: u64,
-    pub(crate) device: u32,
-    pub(crate) operation: u32,
+    pub(crate) kind: u64,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// A kind of requests, as `kind` has it in its lower 40 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DeviceKey {
     pub(crate) device: u32,
     pub(crate) operation: u32,
 }
 
+impl DeviceKey {
+    pub(crate) fn of_kind(kind: u64) -> Self {
+        Self { device: kind as u32, operation: u32::from((kind >> 32) as u8) }
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeviceEntry {
+    pub(crate) kind: u64,
     pub(crate) inflight: i64,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
@@ -85,8 +91,6 @@ pub(crate) struct ThreadEntry {
 }
 
 // SAFETY: whole numbers only, of fixed layout, with no bytes between them; any bytes are valid.
-unsafe impl Pod for DeviceKey {}
-// SAFETY: as above.
 unsafe impl Pod for IssuedEntry {}
 // SAFETY: as above.
 unsafe impl Pod for DeviceEntry {}

@@ -155,7 +155,7 @@ impl Observer {
         line.disks = Some(disk_counts(&disks, &self.earlier.disks, line.interval_s.max(f64::MIN_POSITIVE)));
         match counters.filter(|_| self.is_traced(Group::Disk)) {
             Some(counters) => {
-                let devices: DeviceEntries = counters.devices.iter().copied().collect();
+                let devices = counters.devices.clone();
                 line.latency_histogram = Some(latencies(&devices, &self.earlier.devices, &disks));
                 line.inflight = Some(self.healed(inflight(&devices, &disks), &mut line.lost));
                 self.earlier.devices = devices;

@@ -5,13 +5,14 @@
 use std::borrow::BorrowMut;
 use std::path::PathBuf;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, Endianness, Pod};
 use dwell_clock::monotonic_ns;
 use dwell_host::Root;
 
 use crate::calls::{CALLS, moves, places, waits};
+use crate::disks::DeviceEntries;
 use crate::error::KernelError;
 use crate::layout::{CallEntry, DeviceEntry, DeviceKey, IssuedEntry, LOSSES, RunQueueEntry, ThreadEntry};
 use crate::members::{filter_number, members, name_words};
@@ -45,7 +46,7 @@ pub struct KernelTrace {
     refused: Vec<(Group, String)>,
     began_ns: u64,
     requests: Array<MapData, IssuedEntry>,
-    devices: PerCpuHashMap<MapData, DeviceKey, DeviceEntry>,
+    devices: PerCpuArray<MapData, DeviceEntry>,
     threads: HashMap<MapData, u32, ThreadEntry>,
     members: HashMap<MapData, u64, u8>,
     calls: PerCpuArray<MapData, CallEntry>,
@@ -56,7 +57,7 @@ pub struct KernelTrace {
 /// The counters at one moment, since the programs were attached.
 pub(crate) struct Counters {
     pub(crate) at_ns: u64,
-    pub(crate) devices: Vec<(DeviceKey, DeviceEntry)>,
+    pub(crate) devices: DeviceEntries,
     pub(crate) threads: Vec<(u32, ThreadEntry)>,
     /// By the place of the call.
     pub(crate) calls: Vec<CallEntry>,
@@ -153,8 +154,7 @@ impl KernelTrace {
     /// The counters now. Threads that have exited are told of once.
     pub(crate) fn read(&mut self) -> Result<Counters, KernelError> {
         let at_ns = monotonic_ns();
-        let devices = self.devices.iter().map(|entry| entry.map(|(key, values)| (key, sum_of_devices(&values))));
-        let devices = devices.collect::<Result<_, MapError>>().map_err(map_error("devices"))?;
+        let devices = self.read_devices().map_err(map_error("devices"))?;
         let threads = self.read_threads()?;
         let calls = (0..CALLS.len() as u32).map(|place| Ok(sum_of_calls(&self.calls.get(&place, 0)?)));
         let calls = calls.collect::<Result<_, MapError>>().map_err(map_error("calls"))?;
@@ -169,12 +169,26 @@ impl KernelTrace {
 
     /// Forgets requests that a device got before this time; how many there were.
     pub(crate) fn forget_requests(&mut self, device: u32, before_ns: u64) -> u64 {
-        let is_old = |issued: &IssuedEntry| issued.request != 0 && issued.device == device && issued.at_ns < before_ns;
+        let is_old = |issued: &IssuedEntry| {
+            issued.request != 0 && DeviceKey::of_kind(issued.kind).device == device && issued.at_ns < before_ns
+        };
         let places = 0..self.requests.len();
         let old: Vec<u32> =
             places.filter(|place| self.requests.get(place, 0).is_ok_and(|issued| is_old(&issued))).collect();
         // One that is issued again just now completes without having been counted twice.
         old.into_iter().filter(|&place| self.requests.set(place, IssuedEntry::default(), 0).is_ok()).count() as u64
+    }
+
+    /// Each processor has its own places, so that one place may be of several kinds.
+    fn read_devices(&self) -> Result<DeviceEntries, MapError> {
+        let mut devices = DeviceEntries::new();
+        for place in 0..self.devices.len() {
+            let values = self.devices.get(&place, 0)?;
+            values.iter().filter(|value| value.kind != 0).for_each(|value| {
+                add_device(devices.entry(DeviceKey::of_kind(value.kind)).or_default(), value);
+            });
+        }
+        Ok(devices)
     }
 
     fn read_threads(&mut self) -> Result<Vec<(u32, ThreadEntry)>, KernelError> {
@@ -236,17 +250,15 @@ fn add_slots(total: &mut [u64], slots: &[u64]) {
     total.iter_mut().zip(slots).for_each(|(total, count)| *total += count);
 }
 
-fn sum_of_devices(values: &PerCpuValues<DeviceEntry>) -> DeviceEntry {
-    sum(values, |total, value| {
-        total.inflight += value.inflight;
-        total.requests += value.requests;
-        total.bytes += value.bytes;
-        total.errors += value.errors;
-        total.requeues += value.requeues;
-        total.latency_ns += value.latency_ns;
-        total.latency_max_ns = total.latency_max_ns.max(value.latency_max_ns);
-        add_slots(&mut total.slots, &value.slots);
-    })
+fn add_device(total: &mut DeviceEntry, value: &DeviceEntry) {
+    total.inflight += value.inflight;
+    total.requests += value.requests;
+    total.bytes += value.bytes;
+    total.errors += value.errors;
+    total.requeues += value.requeues;
+    total.latency_ns += value.latency_ns;
+    total.latency_max_ns = total.latency_max_ns.max(value.latency_max_ns);
+    add_slots(&mut total.slots, &value.slots);
 }
 
 fn sum_of_calls(values: &PerCpuValues<CallEntry>) -> CallEntry {
