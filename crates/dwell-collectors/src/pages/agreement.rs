@@ -39,7 +39,7 @@ pub(super) struct ScannedCache {
     cache: Vec<Range<u64>>,
     /// By the number of the page, in the order of the scans.
     written: BTreeMap<u64, Vec<Scan>>,
-    /// Beginning of the first scan, and ends of the last two. The last one may have passed a page before it was written.
+    /// Beginning of the first scan, and ends of the last two.
     first_since_ns: Option<u64>,
     last_ends_ns: [u64; 2],
 }
@@ -63,6 +63,13 @@ impl ScannedCache {
         }
     }
 
+    /// What can be compared if the cache was cleared for the last time at `cleared_ns`; none if that is nothing.
+    fn compared(&self, cleared_ns: u64) -> Option<Compared> {
+        let from_ns = self.first_since_ns.filter(|_| !self.cache.is_empty())?.max(cleared_ns);
+        let [all_seen_until_ns, until_ns] = self.last_ends_ns;
+        (from_ns < all_seen_until_ns).then_some(Compared { from_ns, all_seen_until_ns, until_ns })
+    }
+
     /// Marks the scans that a store explains. Says whether there is one for every page.
     fn explain(&mut self, range: &Range<u64>, store: Store) -> bool {
         let mut is_seen = true;
@@ -76,30 +83,45 @@ impl ScannedCache {
     }
 }
 
+/// The time that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Compared {
+    from_ns: u64,
+    /// Until when a scan has to have seen every store. The last scan may have passed a page before it was written.
+    all_seen_until_ns: u64,
+    /// The end of the last scan, whose pages have to have a store, too.
+    until_ns: u64,
+}
+
+impl Compared {
+    fn has_to_be_seen(&self, store: Store) -> bool {
+        store.after_ns >= self.from_ns && store.done_ns <= self.all_seen_until_ns
+    }
+}
+
 /// Compares stores to the KV cache with the scans that found its pages written, each in its interval. None if there are no two
 /// scans, no KV cache, or nothing after it was cleared: clearing it takes longer than its one row says.
 pub(super) fn agreement_with_trace(run: &RunDir, mut scans: ScannedCache) -> Result<Option<Agreement>, StoreError> {
-    let Some(first_since_ns) = scans.first_since_ns.filter(|_| !scans.cache.is_empty()) else { return Ok(None) };
+    if scans.compared(0).is_none() {
+        return Ok(None);
+    }
     let mut cleared_ns = 0;
     for_each_store(run, |symbol, _, store| {
         if symbol == CLEAR_SYMBOL {
             cleared_ns = cleared_ns.max(store.done_ns);
         }
     })?;
-    let (from_ns, until_ns) = (first_since_ns.max(cleared_ns), scans.last_ends_ns[0]);
-    if from_ns >= until_ns {
-        return Ok(None);
-    }
+    let Some(compared) = scans.compared(cleared_ns) else { return Ok(None) };
     let mut unseen = 0;
     for_each_store(run, |symbol, range, store| {
-        let is_compared = store.after_ns >= from_ns && store.done_ns <= until_ns;
-        if symbol != CLEAR_SYMBOL && !scans.explain(&range, store) && is_compared {
+        if symbol != CLEAR_SYMBOL && !scans.explain(&range, store) && compared.has_to_be_seen(store) {
             unseen += 1;
         }
     })?;
-    let compared = scans.written.values().flatten().filter(|scan| scan.since_ns >= from_ns);
+    let Compared { from_ns, until_ns, .. } = compared;
+    let found = scans.written.values().flatten().filter(|scan| scan.since_ns >= from_ns);
     let (mut both, mut second_only) = (0, 0);
-    compared.for_each(|scan| *if scan.is_explained { &mut both } else { &mut second_only } += 1);
+    found.for_each(|scan| *if scan.is_explained { &mut both } else { &mut second_only } += 1);
     Ok(Some(Agreement {
         about: "writes to pages of the KV cache, by interval".to_owned(),
         first: CollectorName::TENSOR_OPS.name().to_owned(),
@@ -154,6 +176,21 @@ mod tests {
 
     const PAGE: u64 = 1 << PAGE_SHIFT;
 
+    fn written(since_ns: u64, until_ns: u64) -> PageRow {
+        PageRow {
+            timestamp_ns: until_ns,
+            since_ns: Some(since_ns),
+            pid: 7,
+            access: Access::Written,
+            address: 20 * PAGE,
+            size_bytes: PAGE,
+            touched_bytes: PAGE,
+            mapping: "".into(),
+            region_type: Some(RegionType::KvCache),
+            tensor: None,
+        }
+    }
+
     /// A cache of pages 16 to 32, of which page 20 was found written in the scan from 100 to 200.
     fn scanned() -> ScannedCache {
         let cache = RegionRow {
@@ -173,19 +210,20 @@ mod tests {
             freed_ns: None,
         };
         let mut scans = ScannedCache::new(&RegionNames::new(&[cache]));
-        scans.note(&PageRow {
-            timestamp_ns: 200,
-            since_ns: Some(100),
-            pid: 7,
-            access: Access::Written,
-            address: 20 * PAGE,
-            size_bytes: PAGE,
-            touched_bytes: PAGE,
-            mapping: "".into(),
-            region_type: Some(RegionType::KvCache),
-            tensor: None,
-        });
+        scans.note(&written(100, 200));
         scans
+    }
+
+    #[test]
+    fn the_time_compared_ends_with_the_last_scan_and_its_stores_need_not_be_seen() {
+        let mut scans = scanned();
+        assert_eq!(scans.compared(0), None, "one scan");
+        scans.note(&written(190, 300));
+        let compared = scans.compared(120).unwrap();
+        assert_eq!((compared.from_ns, compared.until_ns), (120, 300));
+        let store = |done_ns| Store { after_ns: 130, done_ns };
+        assert!(compared.has_to_be_seen(store(200)) && !compared.has_to_be_seen(store(201)));
+        assert_eq!(scans.compared(200), None, "nothing but the last scan came after the cache was cleared");
     }
 
     #[test]
