@@ -110,13 +110,33 @@ fn of_a_program_without_a_dynamic_c_library_it_is_said_that_nothing_is_seen() {
     let script = format!("{program} families > /dev/null; exec {program} wait 1 10");
     let command = trace(&place, &["--quiet", "--collect", "process,alloc"], &["timeout", "2", "sh", "-c", &script]);
     let (run, output) = done(&place, command);
+    let details = lost_allocations(&run);
+    let is_said = details.iter().any(|detail| detail.contains("/history") && detail.contains("no dynamic C library"));
+    assert!(is_said, "{details:?} {}", text_of(&output));
+}
+
+#[test]
+fn of_a_command_without_a_dynamic_c_library_it_is_said_too() {
+    let place = Workplace::new();
+    let (source, program) = (place.path().join("sleeps.c"), place.path().join("sleeps"));
+    std::fs::write(&source, "#include <unistd.h>\nint main(void) { return sleep(1); }\n").unwrap();
+    let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&program).output().unwrap();
+    assert!(compiled.status.success(), "{}", text_of(&compiled));
+    let command = trace(&place, &["--quiet", "--collect", "alloc"], &[program.to_str().unwrap()]);
+    let details = lost_allocations(&done(&place, command).0);
+    assert!(
+        details.iter().any(|detail| detail.contains("/sleeps") && detail.contains("no dynamic C library")),
+        "{details:?}"
+    );
+}
+
+/// What is said of calls that were not recorded.
+fn lost_allocations(run: &Run) -> Vec<String> {
     let details = run.batches(Table::Loss).into_iter().flat_map(|batch| {
         let is_of_alloc = |row: &usize| text(&batch, "kind", *row) == "lost_allocations";
         (0..batch.num_rows()).filter(is_of_alloc).map(|row| text(&batch, "detail", row)).collect::<Vec<_>>()
     });
-    let details: Vec<String> = details.collect();
-    let is_said = details.iter().any(|detail| detail.contains("/history") && detail.contains("no dynamic C library"));
-    assert!(is_said, "{details:?} {}", text_of(&output));
+    details.collect()
 }
 
 #[test]

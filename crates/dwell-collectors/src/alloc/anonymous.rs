@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use dwell_clock::monotonic_ns;
+use dwell_clock::{monotonic_ns, thread_cpu_ns};
 use dwell_pages::Pagemap;
 use dwell_store::{RawWriter, RunDir, StoreError};
 
@@ -11,7 +11,8 @@ use super::streams::{self, ANONYMOUS, AnonymousRow, anonymous_batch};
 
 /// Shortest time between two looks, unless something begins.
 const LEAST_INTERVAL: Duration = Duration::from_secs(1);
-/// Share of the time that looks may take: one part of so many.
+/// Share of a processor that looks may take: one part of so many. Time in which others have the processor does not count: on a busy
+/// machine looks would else become so rare that the most memory goes by unseen.
 const SHARE_OF_TIME: u32 = 100;
 
 /// Looks on their way into `raw/`.
@@ -38,14 +39,15 @@ impl AnonymousLooks {
         if pids.is_empty() || (!has_new && Instant::now() < self.next) {
             return Ok(());
         }
-        let begun = Instant::now();
+        let begun_ns = thread_cpu_ns();
         self.known.extend(pids);
         let rows: Vec<AnonymousRow> = pids.iter().flat_map(|pid| look(*pid)).collect();
         if !rows.is_empty() {
             self.stream.write(&anonymous_batch(&rows))?;
             self.stream.flush()?;
         }
-        self.next = Instant::now() + (begun.elapsed() * SHARE_OF_TIME).max(LEAST_INTERVAL);
+        let cost = Duration::from_nanos(thread_cpu_ns().saturating_sub(begun_ns));
+        self.next = Instant::now() + (cost * SHARE_OF_TIME).max(LEAST_INTERVAL);
         Ok(())
     }
 

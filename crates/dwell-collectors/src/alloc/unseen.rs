@@ -14,10 +14,9 @@ const LIBRARY: &[u8] = b"libdwell_alloc.so";
 /// Looks after which a process is taken to have its libraries.
 const SETTLED_LOOKS: u32 = 2;
 
-/// What is known of a process.
-#[derive(Default)]
-struct Seen {
-    program: Option<PathBuf>,
+/// A program that a process ran, one after the other.
+struct Image {
+    program: PathBuf,
     looks: u32,
     has_recorder: bool,
 }
@@ -25,7 +24,8 @@ struct Seen {
 /// The processes of an engine.
 pub(super) struct Processes {
     roots: Vec<u32>,
-    seen: BTreeMap<u32, Seen>,
+    /// The programs of each process.
+    seen: BTreeMap<u32, Vec<Image>>,
     looked_at: Instant,
 }
 
@@ -59,31 +59,45 @@ impl Processes {
             if maps.is_empty() || own_program.as_deref() == Some(&*program) {
                 continue;
             }
-            let seen = self.seen.entry(pid).or_default();
-            seen.looks += 1;
-            seen.has_recorder |= maps.windows(LIBRARY.len()).any(|window| window == LIBRARY);
-            seen.program = Some(program);
+            let has_recorder = maps.windows(LIBRARY.len()).any(|window| window == LIBRARY);
+            note(self.seen.entry(pid).or_default(), program, has_recorder);
         }
     }
 
-    /// Why the allocations of some processes were not seen, beside those that have a ring.
+    /// Why the allocations of some processes were not seen. A process that was never looked at may have a ring all the same; a ring of
+    /// one that was may be of the program that it ran before.
     pub(super) fn unseen(&self, recorded: &BTreeSet<u32>) -> Vec<String> {
-        let is_unseen = |(pid, seen): &(&u32, &Seen)| !recorded.contains(pid) && !seen.has_recorder;
-        self.seen.iter().filter(is_unseen).filter_map(|(pid, seen)| why(*pid, seen)).collect()
+        let reasons = |(pid, images): (&u32, &Vec<Image>)| match images.is_empty() {
+            true if recorded.contains(pid) => Vec::new(),
+            true => vec![format!("process {pid}: it ended before dwell could look at it, and made no ring")],
+            false => images.iter().filter_map(|image| why(*pid, image)).collect(),
+        };
+        self.seen.iter().flat_map(reasons).collect()
     }
 }
 
-fn why(pid: u32, seen: &Seen) -> Option<String> {
-    match &seen.program {
-        Some(program) if is_static(program) => {
-            Some(format!("process {pid}, {program:?}: nothing is seen of it, because it has no dynamic C library"))
+/// Adds a look at a process to what is known of the program that it runs.
+fn note(images: &mut Vec<Image>, program: PathBuf, has_recorder: bool) {
+    match images.last_mut().filter(|image| image.program == program) {
+        Some(image) => {
+            image.looks += 1;
+            image.has_recorder |= has_recorder;
         }
-        Some(program) if seen.looks >= SETTLED_LOOKS => Some(format!(
-            "process {pid}, {program:?}: the recorder was not loaded: the program is setuid, or drops LD_PRELOAD"
-        )),
-        Some(_) => None,
-        None => Some(format!("process {pid}: it ended before dwell could look at it, and made no ring")),
+        None => images.push(Image { program, looks: 1, has_recorder }),
     }
+}
+
+fn why(pid: u32, image: &Image) -> Option<String> {
+    let program = &image.program;
+    if image.has_recorder {
+        return None;
+    }
+    if is_static(program) {
+        return Some(format!("process {pid}, {program:?}: nothing is seen of it, because it has no dynamic C library"));
+    }
+    (image.looks >= SETTLED_LOOKS).then(|| {
+        format!("process {pid}, {program:?}: the recorder was not loaded: the program is setuid, or drops LD_PRELOAD")
+    })
 }
 
 /// Whether no loader is asked to load the program: it has no segment `PT_INTERP`.
@@ -105,4 +119,30 @@ fn read_begin(program: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(program)?.take(1 << 14).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a process that was seen to run these programs, each for so many looks.
+    fn unseen(programs: &[(&str, u32, bool)], recorded: &[u32]) -> Vec<String> {
+        let mut processes = Processes::new();
+        processes.add_root(7);
+        for &(program, looks, has_recorder) in programs {
+            let images = processes.seen.entry(7).or_default();
+            (0..looks).for_each(|_| note(images, program.into(), has_recorder));
+        }
+        processes.unseen(&recorded.iter().copied().collect())
+    }
+
+    #[test]
+    fn a_ring_of_the_program_before_does_not_hide_that_nothing_is_seen_of_the_next() {
+        assert_eq!(unseen(&[("/bin/sh", 3, true)], &[7]).len(), 0);
+        let said = unseen(&[("/bin/sh", 3, true), ("/bin/su", 3, false)], &[7]);
+        assert!(said.len() == 1 && said[0].contains("\"/bin/su\": the recorder was not loaded"), "{said:?}");
+        // It may not have its libraries yet.
+        assert_eq!(unseen(&[("/bin/su", 1, false)], &[]).len(), 0);
+        assert_eq!((unseen(&[], &[7]).len(), unseen(&[], &[]).len()), (0, 1), "never looked at");
+    }
 }
