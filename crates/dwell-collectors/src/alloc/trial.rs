@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use dwell_events::host::Outcome;
-use dwell_ring::allocations::{ALLOCATION_DIR_VARIABLE, ALLOCATION_RING_BYTES_VARIABLE, AllocationReader};
+use dwell_ring::allocations::{ALLOCATION_DIR_VARIABLE, AllocationReader, DEFAULT_ALLOCATION_RING_BYTES};
 
 const PROGRAM: &str = "/bin/cat";
 
@@ -15,7 +15,6 @@ pub(super) fn try_with_cat(library: &Path) -> Outcome {
         return Outcome::fails(format!("making the folder {} failed with {error}", dir.display()));
     }
     let outcome = run(library, &dir);
-    // What is left there is some KiB.
     let _ = std::fs::remove_dir_all(&dir);
     outcome
 }
@@ -23,7 +22,8 @@ pub(super) fn try_with_cat(library: &Path) -> Outcome {
 fn run(library: &Path, dir: &Path) -> Outcome {
     let mut command = Command::new(PROGRAM);
     command.arg("/dev/null").env("LD_PRELOAD", library).env(ALLOCATION_DIR_VARIABLE, dir);
-    command.env(ALLOCATION_RING_BYTES_VARIABLE, (1 << 20).to_string()).stdin(Stdio::null());
+    // With a ring as large as in a run: where files may not grow so large, a smaller one would say nothing.
+    command.stdin(Stdio::null());
     match command.output() {
         Ok(output) if output.status.success() => count(dir),
         Ok(output) => {
@@ -35,7 +35,8 @@ fn run(library: &Path, dir: &Path) -> Outcome {
 
 fn count(dir: &Path) -> Outcome {
     let Some(ring) = crate::rings::in_dir(dir).into_iter().next() else {
-        return Outcome::fails(format!("{PROGRAM} was started with the recorder and made no ring"));
+        let mib = DEFAULT_ALLOCATION_RING_BYTES >> 20;
+        return Outcome::fails(format!("{PROGRAM} was started with the recorder and made no ring, which takes {mib} MiB"));
     };
     let mut events = Vec::new();
     match AllocationReader::open(&ring) {
