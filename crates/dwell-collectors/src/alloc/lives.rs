@@ -235,6 +235,11 @@ impl Lives {
         self.totals
     }
 
+    /// What is allocated now without a file.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
     /// The pages that an image's allocations lie in, joined and in order.
     pub(super) fn pages_of(&self, image: u32) -> Vec<Range<u64>> {
         let Some(image) = self.images.get(&image) else { return Vec::new() };

@@ -18,6 +18,7 @@ mod naming;
 mod ranges;
 mod rings;
 mod rows;
+mod sampled;
 mod streams;
 mod trial;
 mod unseen;
@@ -25,6 +26,7 @@ mod unseen;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use dwell_analysis::memory::MemoryKind;
 use dwell_events::engine::EngineEvent;
 use dwell_events::host::Outcome;
 use dwell_events::schema::Table;
@@ -44,6 +46,7 @@ use lives::{End, Life, Lives, Totals};
 use naming::KnownTensors;
 use rings::Rings;
 use rows::{LifeRow, TABLE, batch};
+use sampled::SampledGrowth;
 use streams::{ANONYMOUS, AnonymousRow, CALLS, IMAGES, ImageRow};
 use unseen::Processes;
 
@@ -148,18 +151,21 @@ impl Collector for Alloc {
         let regions = if known.has_one_process() { known.regions } else { &[] };
         let mut writer = LifeWriter { table, rows: Vec::new(), tensors: KnownTensors::new(regions), failed: None };
         let (mut lives, mut accounting) = (Lives::new(&images), Accounting::new(&images, &looks));
+        let mut sampled = SampledGrowth::new(collected.samples.engine.of(MemoryKind::Anon));
         damaged += each_batch(&streams::path(run, CALLS), |batch| {
             for row in streams::call_rows(&batch) {
                 accounting.look_before(row.event.time_ns, &lives);
+                sampled.look_before(row.event.time_ns, &lives);
                 lives.take_in(&row, &mut |pid, life, end| writer.push(pid, life, end));
             }
             writer.outcome()
         })?;
         accounting.look_before(u64::MAX, &lives);
+        sampled.look_before(u64::MAX, &lives);
         let totals = lives.finish(&mut |pid, life, end| writer.push(pid, life, end));
         let rows = writer.finish(&totals)?;
         collected.tables.push(BuiltTable { table: Table::Own(&TABLE), rows, basis: Basis::Exact, source: NAME });
-        collected.agreements.extend(accounting.agreement());
+        collected.agreements.extend(accounting.agreement().or_else(|| sampled.agreement()));
         collected.lost(NAME, LossKind::UndecodableRecords, damaged, "batches of calls that are damaged or cut off");
         tell_losses(&images, collected);
         Ok(())
