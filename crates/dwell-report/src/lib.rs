@@ -31,6 +31,7 @@ mod run_summary;
 mod sql;
 mod summary_csv;
 pub mod text;
+mod watched;
 
 pub use aggregate::{Aggregate, AggregateOptions, Group, RUN_FIGURES, RegionGroup, RunFigure, aggregate, unit_of};
 pub use compare::{

@@ -1,5 +1,6 @@
 //! What a run says, in short: for the terminal, for reports and for programs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::energy::EnergyReport;
@@ -12,7 +13,9 @@ use dwell_events::engine::TimeResolution;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::schema::loss::LossRow;
 use dwell_events::server::ServerDescription;
-use dwell_metadata::{Agreement, Generation, MemrayImport, ObserverEffect, RunMetadata, Stop};
+use dwell_metadata::{
+    Agreement, CollectorUse, Generation, MemrayImport, ObserverEffect, RunMetadata, Stop, TableOrigin,
+};
 use serde::Serialize;
 
 use crate::numbers::seconds;
@@ -55,6 +58,10 @@ pub struct RunSummary {
     /// What computations loaded and stored of the KV cache, if that was traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_accesses: Option<KvAccesses>,
+    /// Collectors that were used, and those that were refused.
+    pub collectors: CollectorUse,
+    /// How each table was obtained.
+    pub tables: BTreeMap<String, TableOrigin>,
     /// How far collectors agree that see the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreements: Vec<Agreement>,
@@ -306,6 +313,8 @@ impl RunSummary {
             accesses: metrics.trace_rows,
             unknown_accesses: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
             kv_accesses: metadata.kv_accesses,
+            collectors: metadata.collectors.clone(),
+            tables: metadata.tables.clone(),
             agreements: metadata.agreements.clone(),
             energy: metadata.energy.clone(),
             allocations: allocations(metadata),

@@ -3,16 +3,21 @@
 use dwell_analysis::overview::Overview;
 use dwell_analysis::quality::{Quality, QualityStatus};
 use dwell_analysis::validity::ValidityClass;
+use dwell_metadata::Agreement;
 
 use super::run::RunFiles;
 use super::{Level, Statement};
 use crate::LossSummary;
 use crate::numbers::{bytes, count, seconds, three_digits};
+use crate::text::counted;
+use crate::watched::{agreement_line, basis_lines, refusal_lines};
 
 /// Share of unknown rows from which on labels are worth a note.
 const UNKNOWN_SHARE_NOTED: f64 = 0.001;
 /// The same for a warning.
 const UNKNOWN_SHARE_BAD: f64 = 0.05;
+/// Share of what two collectors see below which their agreement is worth a note.
+const AGREEMENT_NOTED: f64 = 0.95;
 /// Share of speed below which watching is worth a note.
 const SPEED_SHARE_NOTED: f64 = 0.98;
 /// The same for a warning.
@@ -27,6 +32,8 @@ pub(super) fn trust(files: &RunFiles<'_>, overview: &Overview) -> Vec<Statement>
         Some(basis(files, overview)),
         clock(files),
         labels(files, overview),
+        watched(files),
+        agreement(files),
         Some(loss(&files.losses)),
         Some(overhead(files)),
         Some(validity(files)),
@@ -114,6 +121,32 @@ fn labels(files: &RunFiles<'_>, overview: &Overview) -> Option<Statement> {
         ),
     };
     Some(statement("labels", level, text))
+}
+
+/// How each table was obtained, and which collectors were refused.
+fn watched(files: &RunFiles<'_>) -> Option<Statement> {
+    let collectors = &files.metadata.collectors;
+    if collectors.used.is_empty() {
+        return None;
+    }
+    let by = collectors.used.join(", ");
+    let refusals = refusal_lines(collectors);
+    let (level, text) = match refusals.len() {
+        0 => (Level::Good, format!("Watched by {by}.")),
+        number => (Level::Note, format!("Watched by {by}; refused: {}.", counted(number as u64, "collector"))),
+    };
+    let reasons = refusals.into_iter().chain(basis_lines(&files.metadata.tables)).collect();
+    Some(Statement { reasons, ..statement("collectors", level, text) })
+}
+
+/// How far collectors agree that see the same.
+fn agreement(files: &RunFiles<'_>) -> Option<Statement> {
+    let agreements = &files.metadata.agreements;
+    let least = agreements.iter().filter_map(Agreement::share).reduce(f64::min)?;
+    let level = if least < AGREEMENT_NOTED { Level::Note } else { Level::Good };
+    let text = format!("Collectors that see the same agree on at least {} % of it.", three_digits(least * 100.0));
+    let reasons = agreements.iter().map(agreement_line).collect();
+    Some(Statement { reasons, ..statement("agreement", level, text) })
 }
 
 fn loss(losses: &[LossSummary]) -> Statement {

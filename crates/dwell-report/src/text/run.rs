@@ -5,13 +5,14 @@ use dwell_analysis::validity::ValidityClass;
 use dwell_events::engine::StopReason;
 use dwell_events::kv_accesses::KvAccesses;
 use dwell_events::server::ServerDescription;
-use dwell_metadata::Agreement;
+use dwell_metadata::{CollectorUse, RefusedAt};
 
 use super::allocations::allocation_lines;
 use super::energy::energy_lines;
 use super::regions::{region_tables, window};
 use super::{bytes, count, or_dash, seconds, speed_line};
 use crate::RunSummary;
+use crate::watched::{agreement_line, basis_lines, refusal_lines};
 
 /// What the engine of an imported run is called.
 const IMPORTED: &str = "imported";
@@ -43,6 +44,11 @@ pub fn summary_text(run: &RunSummary, width_chars: usize) -> String {
     line("seen", seen_line(run));
     if let Some(loads) = run.kv_accesses.filter(|loads| loads.loaded_unoccupied_bytes > 0) {
         line("KV reads", kv_reads_line(loads));
+    }
+    refusal_lines(&before_the_run(&run.collectors)).into_iter().for_each(|refusal| line("refused", refusal));
+    let basis = basis_lines(&run.tables).join("; ");
+    if !basis.is_empty() {
+        line("basis", basis);
     }
     run.agreements.iter().for_each(|agreement| line("agreement", agreement_line(agreement)));
     if let Some(energy) = &run.energy {
@@ -142,6 +148,13 @@ fn seen_line(run: &RunSummary) -> String {
     }
 }
 
+/// Why no access was seen during the run is said where accesses are.
+fn before_the_run(collectors: &CollectorUse) -> CollectorUse {
+    let mut collectors = collectors.clone();
+    collectors.refusals.retain(|refusal| refusal.at != RefusedAt::Run);
+    collectors
+}
+
 /// Said only where cells without a token were loaded.
 fn kv_reads_line(loads: KvAccesses) -> String {
     let all = loads.loaded_occupied_bytes.saturating_add(loads.loaded_unoccupied_bytes);
@@ -149,18 +162,6 @@ fn kv_reads_line(loads: KvAccesses) -> String {
         "{}, {:.1} % of it from cells that hold no token",
         bytes(all),
         loads.loaded_unoccupied_bytes as f64 / all as f64 * 100.0
-    )
-}
-
-/// How far two collectors agree.
-fn agreement_line(agreement: &Agreement) -> String {
-    let Agreement { about, first, second, both, first_only, second_only, .. } = agreement;
-    let share = or_dash(agreement.share(), |share| format!("{:.2} %", share * 100.0));
-    format!(
-        "{first} and {second} on {share} of {about}: {} in both, {} only in {first}, {} only in {second}",
-        count(*both),
-        count(*first_only),
-        count(*second_only),
     )
 }
 
