@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use dwell_analysis::MetricsReport;
-use dwell_collectors::{BuiltTable, collector};
+use dwell_collectors::{BuiltTable, collector, refusal, replaced};
 use dwell_events::engine::{TimeResolution, WorkTotals};
 use dwell_events::{CollectorName, LossKind, RequestSpan};
 use dwell_label::Labelled;
 use dwell_metadata::{
-    CollectorAbout, CollectorUse, Fallback, Generation, ObserverEffect, RunMetadata, RunRecord, Stop, TableOrigin,
-    Telemetry,
+    CollectorAbout, CollectorUse, Generation, ObserverEffect, RefusedAt, RunMetadata, RunRecord, RunRequest, Stop,
+    TableOrigin, Telemetry,
 };
 use dwell_process::own_peak_rss_bytes;
 use dwell_store::{RunDir, utc_text};
@@ -55,7 +55,7 @@ pub(crate) fn run_metadata(
         stops: outcome.stops.iter().map(|&(sequence, reason)| Stop { sequence, reason }).collect(),
         tables: table_origins(table_rows, trace_basis(record, labelled), built.collected_tables),
         time_resolution: time_resolution(record, labelled),
-        collectors: collector_use(&collectors_used(record, labelled), fallbacks(record, labelled)),
+        collectors: collectors(record, labelled),
         validity: Some(validity(&effect, &telemetry, &record.host, request.build.ignores_throttle)),
         quality: Some(quality(record, labelled, (samples, built.collected_tables), metrics)),
         telemetry,
@@ -81,22 +81,35 @@ pub(crate) fn is_traced(record: &RunRecord, labelled: &Labelled) -> bool {
     request.collectors.has(CollectorName::TENSOR_OPS) && (request.job.engine.is_embedded() || labelled.graphs > 0)
 }
 
-/// Collectors that were wanted and did not work, those that were known before and those that a server showed.
-fn fallbacks(record: &RunRecord, labelled: &Labelled) -> Vec<Fallback> {
-    let mut fallbacks = record.request.fallbacks.clone();
-    if record.request.collectors.has(CollectorName::TENSOR_OPS) && !is_traced(record, labelled) {
-        let reason = labelled.outcome.server.as_ref().and_then(|server| server.untraced_because.clone());
-        fallbacks.push(Fallback {
-            wanted: CollectorName::TENSOR_OPS.name().to_owned(),
-            instead: CollectorName::PROCESS.name().to_owned(),
-            reason: reason.unwrap_or_else(|| "the runtime computed no graph that the recorder saw".to_owned()),
-        });
+/// What watched the run, and what was wanted and could not: what was known before, and what a server showed.
+fn collectors(record: &RunRecord, labelled: &Labelled) -> CollectorUse {
+    let request = &record.request;
+    let found = collector_use(&collectors_used(record, labelled), request);
+    if !request.collectors.has(CollectorName::TENSOR_OPS) || is_traced(record, labelled) {
+        return found;
     }
-    fallbacks
+    let reason = labelled.outcome.server.as_ref().and_then(|server| server.untraced_because.clone());
+    let reason = reason.unwrap_or_else(|| "the runtime computed no graph that the recorder saw".to_owned());
+    saw_nothing(found, reason)
+}
+
+/// That the recorder saw no access. Samples of the memory take its place, if there are any.
+fn saw_nothing(mut found: CollectorUse, reason: String) -> CollectorUse {
+    let (wanted, instead) = (CollectorName::TENSOR_OPS, CollectorName::PROCESS);
+    if found.used.iter().any(|name| name == instead.name()) {
+        found.fallbacks.push(replaced(wanted, instead, reason.clone()));
+    }
+    found.refusals.push(refusal(wanted, RefusedAt::Run, reason));
+    found
 }
 
 /// These collectors, with what each says of itself.
-pub(crate) fn collector_use(used: &[CollectorName], fallbacks: Vec<Fallback>) -> CollectorUse {
+fn collector_use(used: &[CollectorName], request: &RunRequest) -> CollectorUse {
+    CollectorUse { fallbacks: request.fallbacks.clone(), refusals: request.refusals.clone(), ..collectors_about(used) }
+}
+
+/// These collectors, of which none was refused.
+pub(crate) fn collectors_about(used: &[CollectorName]) -> CollectorUse {
     let about = |name: &CollectorName| {
         let description = collector(*name).description();
         let about = CollectorAbout { basis: description.basis.name().to_owned(), cost: description.cost.to_owned() };
@@ -104,8 +117,8 @@ pub(crate) fn collector_use(used: &[CollectorName], fallbacks: Vec<Fallback>) ->
     };
     CollectorUse {
         used: used.iter().map(|name| name.name().to_owned()).collect(),
-        fallbacks,
         about: used.iter().map(about).collect(),
+        ..CollectorUse::default()
     }
 }
 
@@ -168,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_collector_that_was_used_states_its_basis_and_cost() {
-        let found = collector_use(&[CollectorName::TENSOR_OPS, CollectorName::KV_EVENTS], Vec::new());
+        let found = collectors_about(&[CollectorName::TENSOR_OPS, CollectorName::KV_EVENTS]);
         assert_eq!(found.used, ["tensor_ops", "kv_events"]);
         assert_eq!(found.about.len(), 2);
         assert_eq!(found.about["tensor_ops"].basis, "exact");
@@ -177,6 +190,16 @@ mod tests {
             (found.about["kv_events"].basis.as_str(), found.about["kv_events"].cost.as_str()),
             ("reported", cost)
         );
+    }
+
+    #[test]
+    fn samples_take_the_place_of_a_trace_without_an_access_only_where_there_are_some() {
+        let of = |used: &[CollectorName]| saw_nothing(collectors_about(used), "it is elsewhere".to_owned());
+        let found = of(&[CollectorName::PROCESS]);
+        assert_eq!((found.refusals[0].at, found.refusals[0].collector.as_str()), (RefusedAt::Run, "tensor_ops"));
+        assert_eq!(found.fallbacks[0].instead, "process");
+        let found = of(&[CollectorName::KV_EVENTS]);
+        assert_eq!((found.refusals.len(), found.fallbacks.len()), (1, 0));
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn what_the_input_said_is_kept_and_what_changed_is_said() {
     let report = relabel_run(&request(&input, output.clone()), &mut |_| {}).unwrap();
     assert!(verify(&output, &Table::ALL).unwrap().is_ok());
     let (before, after) = (metadata_of(&input), metadata_of(&output));
-    assert_eq!((before.metadata_schema_version.as_str(), after.metadata_schema_version.as_str()), ("1.2", "1.9"));
+    assert_eq!((before.metadata_schema_version.as_str(), after.metadata_schema_version.as_str()), ("1.2", "1.10"));
     assert_eq!((&after.engine, &after.host, &after.model), (&before.engine, &before.host, &before.model));
     assert_eq!((&after.experiment, &after.validity), (&before.experiment, &before.validity));
     assert_eq!(after.relabelled.as_ref().unwrap().input, input);

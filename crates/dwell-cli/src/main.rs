@@ -10,6 +10,7 @@ mod browser_runtimes;
 mod cache;
 mod capture_view;
 mod changed_files;
+mod collector_choice;
 mod commands;
 mod duckdb;
 mod engine_model;

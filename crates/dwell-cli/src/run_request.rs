@@ -3,15 +3,15 @@
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use dwell_collectors::{Wanted, chosen};
 use dwell_events::CollectorName;
-use dwell_events::engine::{Action, EngineKind, EngineOptions, Job, RecorderAccess};
-use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
+use dwell_events::engine::{Action, EngineKind, EngineOptions, Job};
+use dwell_events::server::{Api, ServerOptions};
 use dwell_files::{WRITTEN_BY_HAND_MAX_BYTES, read_text_at_most};
 use dwell_gguf::GgufFile;
-use dwell_metadata::{BuildOptions, Collectors, RunRequest};
+use dwell_metadata::{BuildOptions, RunRequest};
 
-use crate::args::{AutoSwitch, GenerationArgs, MetricsArgs, RunArgs, ServerArgs, WatchingArgs};
+use crate::args::{AutoSwitch, GenerationArgs, MetricsArgs, RunArgs, WatchingArgs};
+use crate::collector_choice::{RunCollectors, kv_events, missing_recorder};
 use crate::engine_model::{EngineModel, check_engine_options};
 use crate::messages::Failure;
 use crate::shell::shell_word;
@@ -46,10 +46,14 @@ pub(crate) fn actions(args: &RunArgs) -> anyhow::Result<Vec<Action>> {
 }
 
 /// The request for these actions on a model.
-pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel) -> RunRequest {
+pub(crate) fn request(
+    args: &RunArgs,
+    actions: Vec<Action>,
+    model: &EngineModel,
+    collectors: RunCollectors,
+) -> RunRequest {
     let job =
         Job { engine: args.engine, server: server_options(args, model), options: run_options(args, model), actions };
-    let collectors = collectors(&args.watching, args.engine, Some(&args.server));
     watched_job(job, model.id.clone(), collectors, &args.watching, &args.metrics)
 }
 
@@ -57,44 +61,24 @@ pub(crate) fn request(args: &RunArgs, actions: Vec<Action>, model: &EngineModel)
 pub(crate) fn watched_job(
     job: Job,
     model_id: String,
-    collectors: Collectors,
+    collectors: RunCollectors,
     watching: &WatchingArgs,
     metrics: &MetricsArgs,
 ) -> RunRequest {
     RunRequest {
         job,
         model_id,
-        collectors,
+        collectors: collectors.used,
         baseline_ms: (watching.baseline_secs * 1000.0) as u64,
         sensor_interval_ms: watching.sensor_interval_ms,
         command_line: command_line(),
         build: BuildOptions { analysis: metrics.options(), ..BuildOptions::default() },
         experiment: None,
-        fallbacks: Vec::new(),
+        fallbacks: collectors.fallbacks,
+        refusals: collectors.refusals,
+        substitutes: collectors.substitutes,
         untraced: None,
     }
-}
-
-/// The collectors that are chosen; the address of a publisher chooses the one that listens to it.
-pub(crate) fn collectors(watching: &WatchingArgs, engine: EngineKind, server: Option<&ServerArgs>) -> Collectors {
-    let kv_events = server.and_then(kv_events);
-    let mut names = watching.collect.names.clone();
-    names.extend(kv_events.is_some().then_some(CollectorName::KV_EVENTS));
-    let wanted = Wanted {
-        sample_interval_ms: watching.sample_interval_ms,
-        kv_events: kv_events.as_ref(),
-        is_in_browser: engine.profile().is_in_browser,
-    };
-    chosen(&names, &wanted)
-}
-
-fn kv_events(server: &ServerArgs) -> Option<KvEventsOptions> {
-    server.kv_events.as_ref().map(|endpoint| KvEventsOptions {
-        endpoint: endpoint.clone(),
-        replay_endpoint: server.kv_events_replay.clone(),
-        topic: server.kv_events_topic.clone(),
-        keeps_token_ids: server.keep_token_ids,
-    })
 }
 
 /// As it was typed.
@@ -131,7 +115,8 @@ pub(crate) fn check_watching(args: &WatchingArgs) -> Result<(), Failure> {
 
 /// The collector of KV events listens to a publisher.
 fn check_publisher(args: &RunArgs) -> Result<(), Failure> {
-    if !args.watching.collect.has(CollectorName::KV_EVENTS) || args.server.kv_events.is_some() {
+    let is_listening = args.watching.collect.has(CollectorName::KV_EVENTS);
+    if !is_listening || args.server.kv_events.is_some() || !args.watching.fallback.is_empty() {
         return Ok(());
     }
     let message = "checking the options: the collector kv_events without the address of a publisher";
@@ -140,15 +125,14 @@ fn check_publisher(args: &RunArgs) -> Result<(), Failure> {
 
 /// Refuses to record accesses by name where the recorder's library is missing: the run would have none.
 pub(crate) fn check_recorder(args: &WatchingArgs, engine: EngineKind, is_joined: bool) -> Result<(), Failure> {
-    let is_loaded = engine.profile().recorder == RecorderAccess::Preloaded && !is_joined;
-    if !is_loaded || !args.collect.is_named(CollectorName::TENSOR_OPS) || dwell_worker::preload_library().is_some() {
+    if !args.collect.is_named(CollectorName::TENSOR_OPS) || !args.fallback.is_empty() {
         return Ok(());
     }
-    let message = "checking the options: the collector tensor_ops needs libdwell_preload.so, which is neither beside dwell \
-                   nor in ../lib/dwell";
-    Err(Failure::new(message)
-        .hint("build it with `cargo build --release -p dwell-preload` and put it beside dwell")
-        .hint("or sample memory alone: --collect process"))
+    missing_recorder(engine, is_joined).map_or(Ok(()), |reason| {
+        Err(Failure::new(format!("checking the options: {reason}"))
+            .hint("build it with `cargo build --release -p dwell-preload` and put it beside dwell")
+            .hint("or sample memory alone: --collect process"))
+    })
 }
 
 /// The job is sent as JSON, which has no other numbers than finite ones.

@@ -12,6 +12,7 @@ mod browser;
 mod collector;
 mod energy;
 mod error;
+mod hierarchy;
 mod kv_events;
 mod merged_records;
 mod pages;
@@ -40,6 +41,7 @@ pub use collector::{
     BuiltTable, CheckPlace, Collected, Collector, Description, Known, Target, TrialFailure, Wanted, Watching,
 };
 pub use error::CollectError;
+pub use hierarchy::{Choice, Reason, choose, refusal, refused_by_engine, replaced, substitutes};
 pub use merged_records::MergedRecords;
 pub use process::ProcessSamples;
 pub use salvage::salvage;

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use dwell_collectors::{CheckPlace, check, collector};
+use dwell_collectors::{CheckPlace, Choice, Reason, check, choose, collector, refused_by_engine};
 use dwell_config::CollectorsConfig;
 use dwell_events::CollectorName;
 use dwell_host::Root;
-use dwell_metadata::Fallback;
+use dwell_metadata::{Fallback, Refusal, RefusedAt};
 use serde::Serialize;
 
-use crate::engine_limits::cannot_watch;
 use crate::{Finding, Model, run_small_model};
 
 /// Whether a collector works here; tried, not guessed.
@@ -28,28 +27,34 @@ pub struct ChosenCollectors {
     pub used: Vec<CollectorName>,
     /// Collectors that were wanted and do not work here.
     pub fallbacks: Vec<Fallback>,
+    /// Every collector that was tried and refused, fallbacks too.
+    pub refusals: Vec<Refusal>,
     /// Fallbacks that work here.
     #[serde(skip)]
-    usable_fallbacks: Vec<CollectorName>,
+    pub(crate) usable_fallbacks: Vec<CollectorName>,
 }
 
 impl ChosenCollectors {
     /// The same for the runs of one model, whose engine cannot be watched with every collector. Without a collector
     /// that takes the place of another, that is an error.
     pub(crate) fn for_model(&self, model: &Model) -> Result<Self, Vec<Finding>> {
-        let failure_of = |collector| cannot_watch(collector, model);
-        let Choice { used, fallbacks, unreplaced } = choose(&self.used, &self.usable_fallbacks, &failure_of);
+        let choice = choose(&self.used, &self.usable_fallbacks, &mut |name| refused_by_engine(name, &model.target()));
         let finding = |(wanted, reason): (CollectorName, String)| {
             let (name, id) = (wanted.name(), &model.id);
             let message = format!("the collector {name} cannot watch the model {id:?}, and no fallback can: {reason}");
             Finding::error(message)
                 .hint("name another collector under collectors.fallback, or leave this one out of collectors.use")
         };
+        let Choice { used, fallbacks, refusals, unreplaced } = choice;
         if !unreplaced.is_empty() {
             return Err(unreplaced.into_iter().map(finding).collect());
         }
-        let fallbacks = self.fallbacks.iter().cloned().chain(fallbacks).collect();
-        Ok(Self { used, fallbacks, usable_fallbacks: self.usable_fallbacks.clone() })
+        Ok(Self {
+            used,
+            fallbacks: self.fallbacks.iter().cloned().chain(fallbacks).collect(),
+            refusals: self.refusals.iter().cloned().chain(refusals).collect(),
+            usable_fallbacks: self.usable_fallbacks.clone(),
+        })
     }
 }
 
@@ -69,52 +74,19 @@ pub fn choose_collectors(
     config: &CollectorsConfig,
     statuses: &[CollectorStatus],
 ) -> Result<ChosenCollectors, Vec<Finding>> {
-    let failure_of = |collector: CollectorName| {
+    let failure_of = |collector: CollectorName| -> Option<Reason> {
         let status = statuses.iter().find(|status| status.collector == collector);
-        status.map_or(Some("it was not tried".to_owned()), |status| status.failure.clone())
+        let failure = status.map_or(Some("it was not tried".to_owned()), |status| status.failure.clone());
+        failure.map(|reason| (RefusedAt::Check, reason))
     };
-    let Choice { used, fallbacks, unreplaced } = choose(&config.used, &config.fallback, &failure_of);
+    let Choice { used, fallbacks, refusals, unreplaced } =
+        choose(&config.used, &config.fallback, &mut |name| failure_of(name));
     if !unreplaced.is_empty() {
         return Err(unreplaced.into_iter().map(|(wanted, reason)| not_working(wanted, &reason)).collect());
     }
     let usable_fallbacks =
         config.fallback.iter().copied().filter(|&collector| failure_of(collector).is_none()).collect();
-    Ok(ChosenCollectors { used, fallbacks, usable_fallbacks })
-}
-
-/// Collectors in the place of those that are wanted.
-struct Choice {
-    used: Vec<CollectorName>,
-    fallbacks: Vec<Fallback>,
-    /// Collectors that fail without another in their place, and why.
-    unreplaced: Vec<(CollectorName, String)>,
-}
-
-fn choose(
-    wanted: &[CollectorName],
-    fallback: &[CollectorName],
-    failure_of: &dyn Fn(CollectorName) -> Option<String>,
-) -> Choice {
-    let instead = fallback.iter().copied().find(|&collector| failure_of(collector).is_none());
-    let mut choice = Choice { used: Vec::new(), fallbacks: Vec::new(), unreplaced: Vec::new() };
-    for &wanted in wanted {
-        let takes_place = match (failure_of(wanted), instead) {
-            (None, _) => wanted,
-            (Some(reason), None) => {
-                choice.unreplaced.push((wanted, reason));
-                continue;
-            }
-            (Some(reason), Some(instead)) => {
-                let (wanted, instead_name) = (wanted.name().to_owned(), instead.name().to_owned());
-                choice.fallbacks.push(Fallback { wanted, instead: instead_name, reason });
-                instead
-            }
-        };
-        if !choice.used.contains(&takes_place) {
-            choice.used.push(takes_place);
-        }
-    }
-    choice
+    Ok(ChosenCollectors { used, fallbacks, refusals, usable_fallbacks })
 }
 
 fn not_working(wanted: CollectorName, reason: &str) -> Finding {
@@ -170,6 +142,8 @@ mod tests {
         let config = config(&[CollectorName::TENSOR_OPS], &BOTH);
         let chosen = choose_collectors(&config, &statuses(Some("no room"), None)).unwrap();
         assert_eq!(chosen.used, [CollectorName::PROCESS]);
+        let refused: Vec<&str> = chosen.refusals.iter().map(|refusal| refusal.collector.as_str()).collect();
+        assert_eq!(refused, ["tensor_ops"]);
     }
 
     #[test]

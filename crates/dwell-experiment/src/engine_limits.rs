@@ -1,17 +1,10 @@
 //! What an engine cannot do of what an experiment may ask for.
 
-use dwell_collectors::{Target, collector};
 use dwell_config::{Experiment, Sweep};
 use dwell_events::CollectorName;
 use dwell_events::engine::{KvType, Reach};
 
 use crate::{Finding, Model, Setup};
-
-/// Why a collector cannot watch a model, whatever the machine; none if it can.
-pub(crate) fn cannot_watch(name: CollectorName, model: &Model) -> Option<String> {
-    let (is_joined, kv_events) = (model.is_joined(), model.kv_events.as_ref());
-    collector(name).cannot_watch(&Target { engine: model.engine, is_joined, kv_events })
-}
 
 /// What the experiment asks of its engines and they do not do.
 pub(crate) fn engine_findings(setup: &Setup) -> Vec<Finding> {

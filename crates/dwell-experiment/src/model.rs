@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use dwell_collectors::Target;
 use dwell_config::ModelConfig;
 use dwell_events::engine::EngineKind;
 use dwell_events::server::{KvEventsOptions, ServerOptions};
@@ -77,6 +78,11 @@ impl Model {
     /// Whether its server runs already and is left as it is.
     pub fn is_joined(&self) -> bool {
         self.server.url.is_some()
+    }
+
+    /// What collectors are asked whether they can watch.
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target { engine: self.engine, is_joined: self.is_joined(), kv_events: self.kv_events.as_ref() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a planned run to the request that is recorded.
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_collectors::{Wanted, chosen};
+use dwell_collectors::{Wanted, chosen, substitutes};
 use dwell_config::{AnalyserConfig, Figures, PlannedKind, PlannedRun, actions};
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;
@@ -26,9 +26,11 @@ impl Requests<'_> {
         // A model that cannot be watched was found by the check.
         let collectors = self.collectors.for_model(model).unwrap_or_else(|_| self.collectors.clone());
         let telemetry = &setup.experiment.telemetry;
-        let mut used = collectors.used.clone();
+        let (mut used, mut fallback) = (collectors.used, collectors.usable_fallbacks);
         if matches!(run.kind, PlannedKind::Untraced(_)) {
-            used.retain(|&name| name != CollectorName::TENSOR_OPS);
+            [&mut used, &mut fallback]
+                .into_iter()
+                .for_each(|names| names.retain(|&name| name != CollectorName::TENSOR_OPS));
         }
         let sample_interval_ms = setup.experiment.collectors.process.sample_interval_ms;
         let wanted = Wanted {
@@ -36,16 +38,19 @@ impl Requests<'_> {
             kv_events: model.kv_events.as_ref(),
             is_in_browser: model.engine.profile().is_in_browser,
         };
+        let used = chosen(&used, &wanted);
         RunRequest {
             job: job(setup, run),
             model_id: model.id.clone(),
-            collectors: chosen(&used, &wanted),
+            substitutes: substitutes(&fallback, &used, &collectors.refusals, &wanted),
+            collectors: used,
             baseline_ms: (telemetry.baseline_secs * 1000.0) as u64,
             sensor_interval_ms: telemetry.sensor_interval_ms,
             command_line: self.command_line.to_vec(),
             build: build_options(setup),
             experiment: Some(self.experiment_run(run.kind)),
             fallbacks: collectors.fallbacks,
+            refusals: collectors.refusals,
             untraced,
         }
     }

@@ -82,6 +82,8 @@ fn request(model: &Path) -> RunRequest {
         build: BuildOptions { draws_figures: false, ..BuildOptions::default() },
         experiment: None,
         fallbacks: Vec::new(),
+        refusals: Vec::new(),
+        substitutes: Vec::new(),
         untraced: None,
     }
 }

@@ -27,7 +27,7 @@ pub use agreement::Agreement;
 pub use build_options::{BuildOptions, DEFAULT_BINS};
 pub use collectors::{CollectorEnd, CollectorLoss, Collectors};
 pub use experiment_run::ExperimentRun;
-pub use fallback::Fallback;
+pub use fallback::{Fallback, Refusal, RefusedAt, Substitute};
 pub use generation::Generation;
 pub use observer_effect::{ObserverEffect, ProcessCost, Slowdown, UntracedRun};
 pub use origin::{

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::{
     Agreement, BuildOptions, ExperimentRun, Fallback, Generation, ImportOrigin, KvEventsImport, ObserverEffect,
-    PageCache, Relabelling, RunRequest, Timestamps,
+    PageCache, Refusal, Relabelling, RunRequest, Timestamps,
 };
 
 /// Content of `metadata.json`. The same type is written and read.
@@ -135,6 +135,9 @@ pub struct CollectorUse {
     pub used: Vec<String>,
     /// Collectors that were wanted and do not work here.
     pub fallbacks: Vec<Fallback>,
+    /// Every collector that was tried and refused, fallbacks too, in the order in which they were tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
     /// How each collector that was used obtains its figures, and what it costs, by its name.
     pub about: BTreeMap<String, CollectorAbout>,
 }
@@ -234,7 +237,7 @@ impl Default for RunMetadata {
 
 impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
-    pub const VERSION: &str = "1.9";
+    pub const VERSION: &str = "1.10";
 
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {

@@ -6,7 +6,7 @@ use dwell_events::{ClockAnchor, CollectorName};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
 
-use crate::{BuildOptions, Collectors, ExperimentRun, Fallback, PageCache, UntracedRun};
+use crate::{BuildOptions, Collectors, ExperimentRun, Fallback, PageCache, Refusal, Substitute, UntracedRun};
 
 /// What to run and how to watch it.
 // `remote = "Self"` makes the derived functions inherent, so that reading can first bring old files up to date.
@@ -36,6 +36,12 @@ pub struct RunRequest {
     /// Collectors that were wanted and do not work here.
     #[serde(default)]
     pub fallbacks: Vec<Fallback>,
+    /// Collectors that were tried and refused so far.
+    #[serde(default)]
+    pub refusals: Vec<Refusal>,
+    /// What may take the place of a collector that cannot begin, in this order.
+    #[serde(default)]
+    pub substitutes: Vec<Substitute>,
     /// The same work without recording, to tell how much recording slows it down.
     #[serde(default)]
     pub untraced: Option<UntracedRun>,

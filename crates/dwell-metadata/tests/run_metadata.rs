@@ -13,8 +13,8 @@ use dwell_events::server::{Api, ServerOptions, StartKind};
 use dwell_events::{ClockAnchor, Hint, Phase, PhaseSpan, RequestSpan, RunKind};
 use dwell_metadata::{
     Agreement, BuildOptions, CollectorAbout, CollectorUse, Collectors, ExperimentRun, Fallback, Generation,
-    ImportOrigin, ImportedFile, KvEventsImport, MetadataError, Relabelling, RunMetadata, RunRequest, Stop, TableOrigin,
-    Telemetry, Timestamps,
+    ImportOrigin, ImportedFile, KvEventsImport, MetadataError, Refusal, RefusedAt, Relabelling, RunMetadata,
+    RunRequest, Stop, TableOrigin, Telemetry, Timestamps,
 };
 use serde_json::{Value, json};
 
@@ -43,6 +43,8 @@ fn request() -> RunRequest {
         build: BuildOptions::default(),
         experiment: Some(ExperimentRun { id: "e1".to_owned(), run_kind: RunKind::Warmup, ..ExperimentRun::default() }),
         fallbacks: Vec::new(),
+        refusals: Vec::new(),
+        substitutes: Vec::new(),
         untraced: None,
     }
 }
@@ -90,6 +92,11 @@ fn full() -> RunMetadata {
             fallbacks: vec![Fallback {
                 wanted: "tensor_ops".to_owned(),
                 instead: "process".to_owned(),
+                reason: "no ggml".to_owned(),
+            }],
+            refusals: vec![Refusal {
+                collector: "tensor_ops".to_owned(),
+                at: RefusedAt::Begin,
                 reason: "no ggml".to_owned(),
             }],
             about: [(
@@ -253,7 +260,7 @@ fn another_major_version_is_refused_with_both_versions_and_the_path() {
     for version in ["2.0", "0.9", "new"] {
         let error = parse(&json!({"metadata_schema_version": version, "host": "other"}).to_string()).unwrap_err();
         let wanted =
-            format!("reading the metadata of a run found version {version}, and 1.9 is needed: \"/r/metadata.json\"");
+            format!("reading the metadata of a run found version {version}, and 1.10 is needed: \"/r/metadata.json\"");
         assert_eq!(error.to_string(), wanted);
         assert!(error.hints()[0].contains("dwell --version"), "{:?}", error.hints());
     }

@@ -62,14 +62,21 @@ pub fn record_run(
     release_freed_memory();
     let baseline = baseline(request, interrupted)?;
     let page_cache = page_cache::prepare(&request.job);
-    let record = run_record(request, baseline, page_cache);
-    write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), &record).map_err(|error| not_begun(error.into()))?;
+    let mut record = run_record(request, baseline, page_cache);
+    let write = |record: &RunRecord| {
+        write_json_atomically(&run.raw().join(RunRecord::FILE_NAME), record).map_err(|error| not_begun(error.into()))
+    };
+    write(&record)?;
     let sensors = SensorThread::start(&Root::default(), sensor_interval(request)).ok();
     let not_collected = |error| match error {
         CollectError::Store(source) => not_begun(source),
         other => RecordError::Collect(other),
     };
-    let mut watch = Watch::begin(run, request).map_err(not_collected)?;
+    let refusals_before = record.request.refusals.len();
+    let mut watch = Watch::begin(run, &mut record.request).map_err(not_collected)?;
+    if record.request.refusals.len() > refusals_before {
+        write(&record)?;
+    }
     let mut worker = WorkerProcess::start(&request.job, &watch.worker_environment(), &run.raw())?;
     watch.worker_started(worker.pid()).map_err(not_collected)?;
     let ring = WorkerRing::new(run, worker.pid());

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::{
     ImportError, ImportOption, ImportRequest, ImportSummary, Imported, Importer, SummaryFigure, SummaryText, Takes,
 };
-use crate::metadata::collector_use;
+use crate::metadata::collectors_about;
 
 const BYTES_PER_TOKEN: &str = "kv-bytes-per-token";
 const KEEP_TOKEN_IDS: &str = "keep-token-ids";
@@ -135,7 +135,7 @@ fn metadata(clock: ClockAnchor, events: KvEventsImport) -> RunMetadata {
     RunMetadata {
         started_at_utc: utc_text(clock.unix_ns / 1_000_000_000),
         clock: Some(clock),
-        collectors: collector_use(&[CollectorName::KV_EVENTS], Vec::new()),
+        collectors: collectors_about(&[CollectorName::KV_EVENTS]),
         tables: [(Table::KvBlockLifecycle.name().to_owned(), blocks)].into(),
         kv_events: Some(events),
         ..RunMetadata::default()

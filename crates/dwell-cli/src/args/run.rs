@@ -9,7 +9,7 @@ use dwell_events::engine::EngineKind;
 use super::{GenerationArgs, ServerArgs, WatchingArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
-const SINGLE_RUN_OPTIONS: [&str; 52] = [
+const SINGLE_RUN_OPTIONS: [&str; 53] = [
     "engine",
     "model",
     "prompt",
@@ -36,6 +36,7 @@ const SINGLE_RUN_OPTIONS: [&str; 52] = [
     "chat_template",
     "ignore_end",
     "collect",
+    "fallback",
     "time_resolution",
     "sample_interval_ms",
     "baseline_secs",

@@ -9,7 +9,7 @@ use dwell_events::CollectorName;
 use super::{MetricsArgs, WatchingArgs, one_of};
 
 #[derive(Args)]
-#[command(mut_arg("collect", without_kv_events))]
+#[command(mut_arg("collect", without_kv_events), mut_arg("fallback", without_kv_events))]
 pub(crate) struct TraceArgs {
     /// GGUF file that the command loads; adds file offsets of weights, and KV cache bytes per token.
     #[arg(long, value_name = "FILE")]
@@ -51,5 +51,7 @@ mod tests {
         let parses = |name: &str| Cli::try_parse_from(["dwell", "trace", "--collect", name, "--", "true"]).is_ok();
         assert!(parses("process") && parses("pressure") && parses("tensor_ops") && parses("pages"));
         assert!(!parses("kv_events"));
+        let falls_back = |name: &str| Cli::try_parse_from(["dwell", "trace", "--fallback", name, "--", "true"]).is_ok();
+        assert!(falls_back("alloc,process") && !falls_back("kv_events"));
     }
 }

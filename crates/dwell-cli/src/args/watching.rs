@@ -64,6 +64,14 @@ impl Args for CollectArgs {
 pub(crate) struct WatchingArgs {
     #[command(flatten)]
     pub(crate) collect: CollectArgs,
+    /// Collectors that may take the place of one that does not work, in this order. With any, all are tried before the run.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = one_of(CollectorName::NAMES, CollectorName::from_name),
+        value_delimiter = ',',
+    )]
+    pub(crate) fallback: Vec<CollectorName>,
     /// Time resolution of accesses within a step.
     #[arg(long, value_parser = one_of(TimeResolution::NAMES, TimeResolution::from_name), default_value = "op")]
     pub(crate) time_resolution: TimeResolution,

@@ -13,6 +13,7 @@ use dwell_report::{LossSummary, RUN_VIEWS, RunSummary};
 use dwell_store::{RunDir, StoreError, new_run_id};
 
 use crate::args::RunArgs;
+use crate::collector_choice::{Watched, choose_collectors};
 use crate::engine_model::EngineModel;
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure, hinted, print_hints};
@@ -30,9 +31,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
     let actions = run_request::actions(args)?;
     let model = step("choosing the model", || EngineModel::choose(args))?;
-    let mut request = run_request::request(args, actions, &model);
-    let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let results = args.output.clone().unwrap_or_else(|| PathBuf::from("results"));
+    let watched = Watched { engine: args.engine, server: Some(&args.server), results: &results };
+    let collectors = choose_collectors(&args.watching, &watched)?;
+    let mut request = run_request::request(args, actions, &model, collectors);
+    let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let one = OneRun {
         results: &results,
         is_quiet: args.json || is_quiet(),
@@ -77,8 +80,10 @@ impl OneRun<'_> {
         if !self.is_quiet {
             say(format_args!("measuring the slowdown: first running without recording, as {run_id}\n"));
         }
-        let collectors = request.collectors.clone().without(CollectorName::TENSOR_OPS);
-        let built = self.run(&RunRequest { collectors, ..request.clone() }, run_id)?;
+        let mut request = request.clone();
+        request.collectors = request.collectors.without(CollectorName::TENSOR_OPS);
+        request.substitutes.retain(|substitute| substitute.collector != CollectorName::TENSOR_OPS.name());
+        let built = self.run(&request, run_id)?;
         let generation = built.metadata.generation;
         Ok(UntracedRun {
             run_id: run_id.to_owned(),

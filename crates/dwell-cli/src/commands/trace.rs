@@ -10,6 +10,7 @@ use dwell_record::RecordListener;
 use dwell_store::new_run_id;
 
 use crate::args::TraceArgs;
+use crate::collector_choice::{Watched, choose_collectors};
 use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure};
 use crate::output::is_quiet;
@@ -22,8 +23,10 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let interruption = Interruption::listen()?;
     run_request::check_watching(&args.watching)?;
     run_request::check_recorder(&args.watching, EngineKind::Command, false)?;
-    let collectors = run_request::collectors(&args.watching, EngineKind::Command, None);
-    let request = run_request::watched_job(job(args)?, model_id(args)?, collectors, &args.watching, &args.metrics);
+    let (job, model_id) = (job(args)?, model_id(args)?);
+    let watched = Watched { engine: EngineKind::Command, server: None, results: &args.output };
+    let collectors = choose_collectors(&args.watching, &watched)?;
+    let request = run_request::watched_job(job, model_id, collectors, &args.watching, &args.metrics);
     let run_id = args.run_id.clone().unwrap_or_else(new_run_id);
     let run = interruption.tracing_begins(|| create_run_dir(&args.output, &request.model_id, &run_id))?;
     let mut terminal = CommandTerminal { terminal: Terminal::new(args.json, "", 0), interruption: &interruption };

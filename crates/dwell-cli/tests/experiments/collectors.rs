@@ -34,6 +34,8 @@ pub fn assert_a_fallback_is_used(lab: &Lab) {
     assert_eq!(metadata["collectors"]["used"], serde_json::json!(["process"]));
     assert_eq!(metadata["collectors"]["fallbacks"][0]["wanted"], "tensor_ops");
     assert_eq!(metadata["collectors"]["fallbacks"][0]["instead"], "process");
+    let refusal = &metadata["collectors"]["refusals"][0];
+    assert_eq!((&refusal["collector"], &refusal["at"]), (&"tensor_ops".into(), &"check".into()));
     assert_eq!(metadata["tables"]["trace"]["basis"], "none");
     assert!(metadata["tables"]["memory"]["rows"].as_u64().unwrap() > 0);
     assert_eq!(metadata["quality"]["collector"], "process");

@@ -1,7 +1,7 @@
 //! What engines cannot do is told before anything runs.
 
 use crate::common::text_of;
-use crate::lab::Lab;
+use crate::lab::{Lab, SMALLEST};
 use crate::served::experiment;
 
 /// What `dwell validate` says of an experiment, with its exit code.
@@ -33,6 +33,32 @@ fn a_collector_that_cannot_watch_an_engine_is_replaced_or_refused() {
     let publishing = "engine: vllm, server: {url: localhost, kv_events: {endpoint: 'tcp://localhost:1'}}";
     let (code, said) = validated(&lab, publishing, "collectors: {use: [process]}");
     assert!(code == Some(0) && said.contains("its KV events are not recorded"), "{said}");
+}
+
+#[test]
+fn a_collector_that_cannot_watch_one_engine_is_replaced_for_its_runs_alone() {
+    let lab = Lab::new();
+    let two = experiment(JOINED, "collectors: {use: [tensor_ops], fallback: [alloc, process]}")
+        .replace("models:\n", "models:\n  - {id: embedded, path: tiny-a.gguf}\n");
+    lab.write("two.yaml", &two);
+    let said = text_of(&lab.output(&["validate", "--config", "two.yaml"]));
+    // `alloc` cannot watch a server that runs already, either.
+    assert!(said.contains("model \"served\": tensor_ops cannot watch it, process takes its place"), "{said}");
+    assert!(!said.contains("\"embedded\": tensor_ops"), "{said}");
+}
+
+#[test]
+fn what_takes_the_place_of_a_collector_is_in_the_metadata_of_the_run() {
+    let lab = Lab::new();
+    let text = format!("{SMALLEST}collectors: {{use: [browser], fallback: [kv_events, process]}}\n");
+    let metadata = lab.run_text("falls.yaml", &text).run().metadata();
+    let collectors = &metadata["collectors"];
+    assert_eq!(collectors["used"], serde_json::json!(["process"]));
+    let refused = |index: usize| (&collectors["refusals"][index]["collector"], &collectors["refusals"][index]["at"]);
+    assert_eq!(refused(0), (&"browser".into(), &"engine".into()), "{collectors}");
+    assert_eq!(refused(1), (&"kv_events".into(), &"engine".into()), "{collectors}");
+    let fallback = &collectors["fallbacks"][0];
+    assert_eq!((&fallback["wanted"], &fallback["instead"]), (&"browser".into(), &"process".into()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod asked;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod fallbacks;
 mod packages;
 mod pages;
 mod processes;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dwell_events::Hint;
 use dwell_events::engine::{Action, EngineEvent, EngineOptions, Job};
-use dwell_metadata::{RecordingEnd, RunRecord, RunRequest};
+use dwell_events::{CollectorName, Hint};
+use dwell_metadata::{RecordingEnd, RefusedAt, RunRecord, RunRequest, Substitute};
 use dwell_record::{RecordError, RecordListener, record_run};
 use dwell_records::TRACED_VARIABLE;
 use dwell_ring::{OBSERVER_PID_VARIABLE, RING_DIR_VARIABLE};
@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         a_worker_that_dies_later_leaves_a_run_that_says_how,
         an_interruption_ends_a_worker_that_goes_on_and_keeps_the_run,
         an_interruption_before_the_start_leaves_nothing,
+        a_substitute_takes_the_place_of_a_collector_that_cannot_begin,
+        a_collector_that_cannot_begin_without_a_substitute_is_an_error,
     ])
 }
 
@@ -177,4 +179,51 @@ fn an_interruption_before_the_start_leaves_nothing() {
     let error = facts.unwrap_err();
     assert!(matches!(error, RecordError::Interrupted), "{error:?}");
     assert!(!error.leaves_a_run());
+}
+
+/// A request for `kv_events` with an address at which nobody can publish: its check passes, and it cannot begin.
+fn request_with_bad_address(substitutes: &[(&str, serde_json::Value)]) -> RunRequest {
+    let mut request = request("works", 3);
+    // Nobody waits for a server that runs already.
+    request.job.server.url = Some("http://127.0.0.1:1".to_owned());
+    let settings = serde_json::json!({"endpoint": "nonsense", "topic": "", "keeps_token_ids": false});
+    request.collectors.add(CollectorName::KV_EVENTS, settings);
+    let substitute = |(name, settings): &(&str, serde_json::Value)| Substitute {
+        collector: (*name).to_owned(),
+        settings: settings.clone(),
+    };
+    request.substitutes = substitutes.iter().map(substitute).collect();
+    request
+}
+
+fn a_substitute_takes_the_place_of_a_collector_that_cannot_begin() {
+    let place = place();
+    // The settings of the first are not its own, so it cannot begin either; `tensor_ops` watches anyway.
+    let substitutes = [
+        ("process", serde_json::json!({})),
+        ("pressure", serde_json::json!({"sample_interval_ms": 100})),
+        ("tensor_ops", serde_json::json!({})),
+    ];
+    let request = request_with_bad_address(&substitutes);
+    record_run(&place.run, &request, &AtomicBool::new(false), &mut Listener::default()).unwrap();
+    let text = std::fs::read_to_string(place.run.raw().join(RunRecord::FILE_NAME)).unwrap();
+    let record: RunRecord = serde_json::from_str(&text).unwrap();
+    let found = &record.request;
+    assert!(!found.collectors.has(CollectorName::KV_EVENTS) && !found.collectors.has(CollectorName::PROCESS));
+    assert!(found.collectors.has(CollectorName::of("pressure")));
+    let refused: Vec<(&str, RefusedAt)> =
+        found.refusals.iter().map(|refusal| (refusal.collector.as_str(), refusal.at)).collect();
+    assert_eq!(refused, [("kv_events", RefusedAt::Begin), ("process", RefusedAt::Begin)]);
+    assert!(found.refusals[0].reason.contains("nonsense"), "{:?}", found.refusals);
+    assert_eq!((found.fallbacks[0].wanted.as_str(), found.fallbacks[0].instead.as_str()), ("kv_events", "pressure"));
+    assert!(place.run.raw_stream("pressure").exists());
+}
+
+fn a_collector_that_cannot_begin_without_a_substitute_is_an_error() {
+    for substitutes in [&[][..], &[("process", serde_json::json!({}))]] {
+        let place = place();
+        let request = request_with_bad_address(substitutes);
+        let error = record_run(&place.run, &request, &AtomicBool::new(false), &mut Listener::default()).unwrap_err();
+        assert!(error.to_string().contains("nonsense") && !error.leaves_a_run(), "{error}");
+    }
 }
