@@ -32,7 +32,7 @@ pub(crate) fn make() -> bool {
     const BYTES: usize = 4096;
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a fresh mapping, by the system call: the function would come back here.
-    let page = unsafe { libc::syscall(libc::SYS_mmap, null_mut::<u8>(), BYTES, protection, flags, -1, 0) };
+    let page = unsafe { crate::system_calls::map(null_mut(), BYTES, protection, flags, -1, 0) };
     if page <= 0 {
         return false;
     }

@@ -27,4 +27,5 @@ mod mappings;
 mod originals;
 mod recording;
 mod ring_file;
+mod system_calls;
 mod thread_slot;

@@ -7,8 +7,8 @@ use std::ptr::null_mut;
 
 use dwell_ring::allocations::AllocationCall;
 
-use crate::originals;
 use crate::recording::{clock, note};
+use crate::{originals, system_calls};
 
 /// What `mmap` and `mremap` return if they fail, and `sbrk`.
 fn failed() -> *mut c_void {
@@ -35,7 +35,7 @@ unsafe extern "C" fn mmap(
         // SAFETY: the program's own call, passed on; so everywhere below.
         Some(original) => unsafe { original(hint, size, protection, flags, file, offset) },
         // SAFETY: as above. The system call is what the function does.
-        None => unsafe { libc::syscall(libc::SYS_mmap, hint, size, protection, flags, file, offset) as *mut c_void },
+        None => unsafe { system_calls::map(hint, size, protection, flags, file, offset) as *mut c_void },
     };
     let call = match flags & libc::MAP_ANONYMOUS {
         0 => AllocationCall::MmapFile,
@@ -95,7 +95,7 @@ unsafe extern "C" fn mremap(
         // SAFETY: as above.
         Some(original) => unsafe { original(address, size, new_size, flags, new_address) },
         // SAFETY: as above.
-        None => unsafe { libc::syscall(libc::SYS_mremap, address, size, new_size, flags, new_address) as *mut c_void },
+        None => unsafe { system_calls::remap(address, size, new_size, flags, new_address) as *mut c_void },
     };
     match clock {
         Some(clock) if moved == failed() => note(AllocationCall::Undo, clock.after(), address, size),

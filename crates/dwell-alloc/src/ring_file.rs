@@ -97,7 +97,7 @@ fn map(path: &CStr, bytes: usize) -> Option<*mut u8> {
         let code = libc::posix_fallocate(file, 0, bytes as libc::off_t);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base = match code {
-            0 => libc::syscall(libc::SYS_mmap, null_mut::<u8>(), bytes, protection, libc::MAP_SHARED, file, 0),
+            0 => crate::system_calls::map(null_mut(), bytes, protection, libc::MAP_SHARED, file, 0),
             _ => -1,
         };
         libc::close(file);

@@ -33,9 +33,14 @@ pub struct Recorded {
 
 impl Lab {
     pub fn new() -> Self {
+        Self::with_program("history.c")
+    }
+
+    /// The same with another program.
+    pub fn with_program(source: &str) -> Self {
         let lab = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::create_dir(lab.rings()).unwrap();
-        lab.compile("history.c", &lab.program(), &["-pthread"]);
+        lab.compile(source, &lab.program(), &["-pthread"]);
         lab
     }
 

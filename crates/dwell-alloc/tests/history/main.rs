@@ -63,6 +63,14 @@ fn children_have_rings_of_their_own_however_they_were_forked() {
 }
 
 #[test]
+fn a_ring_is_made_whatever_lies_on_the_stack() {
+    let lab = Lab::with_program("dirty_stack.c");
+    succeeded(lab.command(&[], 32 << 20).output().unwrap());
+    let is_there = |recorded: &Recorded| recorded.events.iter().any(|event| event.size_bytes == 12345);
+    assert!(lab.recorded().iter().any(is_there));
+}
+
+#[test]
 fn a_process_that_becomes_another_program_has_one_ring_for_each() {
     let (expected, recorded) = Lab::new().run(&["exec"]);
     let pids: Vec<u32> = recorded.iter().map(|recorded| recorded.process.pid).collect();
