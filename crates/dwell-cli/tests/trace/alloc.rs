@@ -95,7 +95,9 @@ fn a_killed_dwell_leaves_the_allocations_in_the_rings_for_recovery() {
     child.wait().unwrap();
     let run = traced_run(&place);
     let recovered = dwell().arg("recover").arg(&run.dir).output().unwrap();
-    assert!(recovered.status.success(), "{}", text_of(&recovered));
+    // The observer died, which is a loss.
+    assert_eq!(recovered.status.code(), Some(1), "{}", text_of(&recovered));
+    assert!(!run.dir.join("raw/alloc").exists(), "its rings are not needed any more");
     all_is_recorded(&run, &said.join("\n"));
     let (found, _) = recorded(&run);
     let expected = told(&said.join("\n")).0;
@@ -108,9 +110,10 @@ fn of_a_program_without_a_dynamic_c_library_it_is_said_that_nothing_is_seen() {
     let place = Workplace::new();
     let program = compiled(&place, &["-static"]);
     let script = format!("{program} families > /dev/null; exec {program} wait 1 10");
-    let command = trace(&place, &["--quiet", "--collect", "process,alloc"], &["timeout", "2", "sh", "-c", &script]);
-    let (run, output) = done(&place, command);
-    let details = lost_allocations(&run);
+    let mut command = trace(&place, &["--quiet", "--collect", "process,alloc"], &["timeout", "2", "sh", "-c", &script]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    let details = lost_allocations(&traced_run(&place));
     let is_said = details.iter().any(|detail| detail.contains("/history") && detail.contains("no dynamic C library"));
     assert!(is_said, "{details:?} {}", text_of(&output));
 }
@@ -122,8 +125,10 @@ fn of_a_command_without_a_dynamic_c_library_it_is_said_too() {
     std::fs::write(&source, "#include <unistd.h>\nint main(void) { return sleep(1); }\n").unwrap();
     let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&program).output().unwrap();
     assert!(compiled.status.success(), "{}", text_of(&compiled));
-    let command = trace(&place, &["--quiet", "--collect", "alloc"], &[program.to_str().unwrap()]);
-    let details = lost_allocations(&done(&place, command).0);
+    let mut command = trace(&place, &["--quiet", "--collect", "alloc"], &[program.to_str().unwrap()]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    let details = lost_allocations(&traced_run(&place));
     assert!(
         details.iter().any(|detail| detail.contains("/sleeps") && detail.contains("no dynamic C library")),
         "{details:?}"

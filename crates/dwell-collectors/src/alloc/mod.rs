@@ -24,7 +24,7 @@ mod trial;
 mod unseen;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dwell_analysis::memory::MemoryKind;
 use dwell_events::engine::EngineEvent;
@@ -115,11 +115,13 @@ impl Collector for Alloc {
     }
 
     fn salvage(&self, run: &RunDir) -> Result<(), CollectError> {
+        let dir = rings::dir(run);
         // Without a ring nothing was left, or nothing was watched.
-        if crate::rings::in_dir(&rings::dir(run)).is_empty() {
-            return Ok(());
+        if !crate::rings::in_dir(&dir).is_empty() {
+            Rings::resume(run, other_than_own(false))?.finish()?;
         }
-        Rings::resume(run, other_than_own(false))?.finish().map(|_| ())
+        remove_folder(&dir);
+        Ok(())
     }
 
     fn build(&self, _: &RunDir, _: &RunRecord, _: &mut Collected) -> Result<(), StoreError> {
@@ -175,6 +177,11 @@ impl Collector for Alloc {
         static TABLES: [Table; 1] = [Table::Own(&TABLE)];
         &TABLES
     }
+}
+
+/// Removes the folder of emptied rings. A damaged ring stays in it, and so does it then.
+fn remove_folder(dir: &Path) {
+    let _ = std::fs::remove_dir(dir);
 }
 
 /// The program whose processes are left out: dwell's own, unless it runs the model.
@@ -290,8 +297,7 @@ impl Watching for AllocWatch {
         for reason in self.processes.unseen(&recorded) {
             end.lost(LossKind::LostAllocations, 1, reason);
         }
-        // Empty, unless a ring is damaged.
-        let _ = std::fs::remove_dir(&self.dir);
+        remove_folder(&self.dir);
         Ok(end)
     }
 }

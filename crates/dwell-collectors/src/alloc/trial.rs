@@ -36,7 +36,9 @@ fn run(library: &Path, dir: &Path) -> Outcome {
 fn count(dir: &Path) -> Outcome {
     let Some(ring) = crate::rings::in_dir(dir).into_iter().next() else {
         let mib = DEFAULT_ALLOCATION_RING_BYTES >> 20;
-        return Outcome::fails(format!("{PROGRAM} was started with the recorder and made no ring, which takes {mib} MiB"));
+        return Outcome::fails(format!(
+            "{PROGRAM} was started with the recorder and made no ring, which takes {mib} MiB"
+        ));
     };
     let mut events = Vec::new();
     match AllocationReader::open(&ring) {
