@@ -1,5 +1,7 @@
 /** What a model costs in a page: memory and tokens, sampled while it loads and writes. Import this module before any runtime. */
 
+declare function bytes(value: number | null): string;
+
 /** `timestamp` is in seconds since 1970, memory in mebibytes; what is unknown is empty. */
 declare function samplesToCsv(samples: readonly Sample[], label: string): string;
 

@@ -3,7 +3,7 @@
 // Screenshots go to OUT_DIR.
 
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { checkAccess, checkHostileNames } from "../../viewer/test/checks.mjs";
@@ -35,6 +35,7 @@ try {
     await check("file of one's own", browser, address, checkOwnFile);
     await check("graphics memory", browser, address, checkWebGpu);
     await check("mistakes", browser, address, checkMistakes);
+    await check("limits", browser, address, checkLimits);
     await check("module", browser, address, checkModule);
   });
   await withPages({ folders, hasRuntimes: false, hasWebGpu: false, isIsolated: false }, async (browser, address) => {
@@ -82,6 +83,7 @@ async function checkFirstRun(page) {
   await start(page);
   await ended(page);
   assert.match(await page.textContent(".status"), /^Done: the limit of tokens is reached/);
+  assert.ok((await page.textContent(".results .about")).endsWith(` with ${HOSTILE}`), "the result names the model");
   const figures = await page.$$eval(".figures > div", (all) => all.map((each) => each.textContent));
   assert.equal(figures.length, 5);
   assert.match(figures[0], /Peak memory.*MiB/);
@@ -148,7 +150,7 @@ async function checkWebGpu(page) {
   await start(page);
   await ended(page);
   assert.match(await page.textContent(".status"), /^Done/);
-  assert.match(await page.textContent(".figures"), /768.B\/token.*grows with each token/);
+  assert.match(await page.textContent(".figures"), /768.B\/token.*grows with each token, to \d.*KiB/);
   assert.match(await page.textContent(".legend"), /Other graphics memory/);
 }
 
@@ -172,6 +174,50 @@ async function checkMistakes(page) {
   await ended(page);
   assert.match(await page.textContent(".status"), /^Done: stopped/);
   assert.equal(await page.isHidden(".error"), true);
+}
+
+/** What does not fit is said with what helps, and so is what was done in another way than chosen. */
+async function checkLimits(page) {
+  await page.selectOption("[name=model]", "file");
+  await page.setInputFiles("[name=files]", await damaged());
+  await start(page);
+  await ended(page);
+  const damage = await page.textContent(".error");
+  assert.match(damage, /could not load damaged.gguf: .*What helps: the file is cut short or damaged/);
+  assert.doesNotMatch(damage, /model-00001|llama_model_load/, "names that nobody knows");
+  await picture(page, "damaged");
+  await page.selectOption("[name=model]", "0");
+  await page.click("summary:text-is('More settings')");
+  await page.fill("[name=context]", "16");
+  await page.fill("[name=prompt]", "many words ".repeat(400));
+  await start(page);
+  await ended(page);
+  assert.match(await page.textContent(".error"), /^llama.cpp stopped: request \(.*exceeds.*What helps: shorten the prompt/);
+  await page.fill("[name=prompt]", "Once upon a time");
+  await page.fill("[name=max_tokens]", "100000");
+  await start(page);
+  await ended(page);
+  assert.match(await page.textContent(".status"), /^Done: (the context is full|the model ended its text)/);
+  await page.fill("[name=max_tokens]", "2");
+  await page.selectOption("[name=device]", "webgpu");
+  await start(page);
+  await ended(page);
+  const isOnCard = (await page.textContent("table")).includes("graphics card");
+  const notices = await page.$$eval(".results .notice", (all) => all.map((each) => each.textContent));
+  assert.equal(
+    notices.some((each) => each.startsWith("It runs on the processor")),
+    !isOnCard,
+    "the page says that the graphics card is not used",
+  );
+}
+
+/** The model with a length in its metadata that no file has. */
+async function damaged() {
+  const bytes = await readFile(gguf);
+  bytes.fill(0xff, 24, 32);
+  const path = join(place, "damaged.gguf");
+  await writeFile(path, bytes);
+  return path;
 }
 
 /** The profilers, in a page of someone else's that imports one file. */

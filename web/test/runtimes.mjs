@@ -208,6 +208,7 @@ async function checkWebLlm({ run }) {
   assert.equal(error.type, "error");
   assert.equal(error.stage, "model");
   assert.match(error.message, /WebLLM could not load mlc: .*(buffer|memory|export)/);
+  assert.match(error.hint, /library/);
   const missing = last(await run({ runtime: "webllm", model: { name: "onnx", url: "models/onnx/" } }));
   assert.match(missing.message, /onnx has no mlc-chat-config.json/);
   const unknown = last(await run({ runtime: "webllm", model: { name: "Nothing", url: "", id: "Nothing" } }));

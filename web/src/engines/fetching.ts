@@ -71,5 +71,3 @@ export async function packageVersion(folder: string): Promise<string> {
     return "unknown";
   }
 }
-
-export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

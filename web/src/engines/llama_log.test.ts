@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { descriptionFromLog, kvBytesPerCell, kvShapeOf, memoryFromLog } from "./llama_log.ts";
+import {
+  descriptionFromLog,
+  hintFor,
+  kvBytesPerCell,
+  kvShapeOf,
+  memoryFromLog,
+  parametersFromLog,
+  reasonFrom,
+} from "./llama_log.ts";
 
 const MIB = 1024 * 1024;
 
@@ -13,6 +21,51 @@ test("a model is described as llama.cpp does", () => {
   assert.equal(descriptionFromLog(lines), "llama 256M Q4_1");
   assert.equal(descriptionFromLog(lines.slice(0, 1)), "Q4_1");
   assert.equal(descriptionFromLog(["nothing"]), "");
+});
+
+test("parameters as the log rounds them", () => {
+  assert.equal(parametersFromLog(["print_info: model params          = 134.52 M"]), 134_520_000);
+  assert.equal(parametersFromLog(["print_info: model params          = 8.03 B"]), 8_030_000_000);
+  assert.equal(parametersFromLog(["print_info: file type   = Q4_1"]), undefined);
+});
+
+test("the cause of a failure without its consequences and without names that wllama gave", () => {
+  const cut = [
+    "llama_model_load: error loading model: tensor 'blk.16.ffn_down.weight' data is not within the file bounds, model is corrupted or incomplete",
+    "llama_model_load_from_file_impl: failed to load model",
+    "cmn  common_init_: failed to load model 'models/model-00001-of-00001.gguf'",
+  ];
+  assert.equal(
+    reasonFrom(cut),
+    "tensor 'blk.16.ffn_down.weight' data is not within the file bounds, model is corrupted or incomplete",
+  );
+  const header = [
+    "read: string length 14047262688061562948 exceeds maximum 1073741824",
+    "gguf_init_from_reader: failed to read key-value pairs",
+    "llama_model_load: error loading model: llama_model_loader: failed to load model from models/model-00001-of-00001.gguf",
+  ];
+  assert.equal(reasonFrom(header), "string length 14047262688061562948 exceeds maximum 1073741824");
+  for (const errors of [cut, header]) {
+    assert.match(hintFor(errors) ?? "", /cut short or damaged/);
+  }
+  assert.equal(reasonFrom([]), "");
+  assert.equal(reasonFrom(["cmn  common_init_: failed to load model 'x'"]), "failed to load model 'x'", "better than nothing");
+  assert.equal(hintFor(["something new"]), undefined);
+});
+
+test("what is too large is said with what helps", () => {
+  const long = [
+    "srv    send_error: task id = 0, error: request (721 tokens) exceeds the available context size (256 tokens), try increasing it",
+    "Model returned an error: [object Object]",
+  ];
+  assert.equal(reasonFrom(long), "request (721 tokens) exceeds the available context size (256 tokens), try increasing it");
+  assert.match(hintFor(long) ?? "", /shorten the prompt/);
+  const large = [
+    "ggml_aligned_malloc: insufficient memory (attempted to allocate 21976.88 MB)",
+    "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 23044423680",
+  ];
+  assert.equal(reasonFrom(large), "insufficient memory (attempted to allocate 21976.88 MB)");
+  assert.match(hintFor(large) ?? "", /shorter context/);
 });
 
 test("sizes of llama.cpp's log by kind and place", () => {

@@ -52,6 +52,45 @@ export function descriptionFromLog(lines: string[]): string {
   return said.filter(Boolean).join(" ");
 }
 
+const PARAMETERS = /print_info: model params\s+= ([\d.]+) ([KMBT])$/;
+const PARAMETER_UNITS: Record<string, number> = { K: 1e3, M: 1e6, B: 1e9, T: 1e12 };
+
+/** Parameters of the model, as far as the log's two decimals tell; undefined if it does not say. */
+export function parametersFromLog(lines: string[]): number | undefined {
+  const [, number = "", unit = ""] = lines.map((line) => PARAMETERS.exec(line.trim())).find((found) => found !== null) ?? [];
+  const factor = PARAMETER_UNITS[unit];
+  return factor === undefined ? undefined : Math.round(Number(number) * factor);
+}
+
+/** Who says it: `llama_model_load: error loading model: `, `srv    send_error: task id = 0, error: `. */
+const SPEAKER = /^(?:(?:srv|slot|cmn|que|res) +)?(?:\w+: +)?(?:task id = \d+, )?(?:error: |error loading model: )?/;
+/** What only follows from the line before it. The file is called by a name that wllama gave it. */
+const CONSEQUENCE = /failed to (?:load model|create context|read key-value pairs|allocate)|^Model returned an error|^Stack trace/;
+const REASONS_SHOWN = 2;
+
+/** Why llama.cpp could not go on, by the errors of its log; empty if they do not say. */
+export function reasonFrom(errors: string[]): string {
+  const causes = errors.filter((line) => !CONSEQUENCE.test(line));
+  const reasons = new Set((causes.length > 0 ? causes : errors).map((line) => line.replace(SPEAKER, "").trim()));
+  return [...reasons].filter(Boolean).slice(0, REASONS_SHOWN).join("; ");
+}
+
+const HINTS: readonly (readonly [RegExp, string])[] = [
+  [/exceeds the available context/i, "shorten the prompt, or choose a longer context"],
+  [/insufficient memory|failed to allocate|out of memory/i, "choose a smaller model or a shorter context"],
+  [/unknown model architecture/i, "this version of wllama does not know such models: choose another one"],
+  [
+    /incomplete|corrupt|not within|bounds|unexpectedly reached|failed to read|gguf_init/i,
+    "the file is cut short or damaged: get it again",
+  ],
+];
+
+/** What helps against the errors of llama.cpp's log, if that is known. */
+export function hintFor(errors: string[]): string | undefined {
+  const said = errors.join("\n");
+  return HINTS.find(([kind]) => kind.test(said))?.[1];
+}
+
 export interface KvShape {
   layers: number;
   kvHeads: number;

@@ -1,8 +1,9 @@
 /** transformers.js: ONNX models with ONNX Runtime, in WebAssembly or on WebGPU. Its cache grows token by token. */
 
+import { bytes } from "../../../viewer/src/format.ts";
 import { Failure } from "../failure.ts";
 import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
-import { megabytes, runtimeModule, textOf } from "./fetching.ts";
+import { runtimeModule, textOf } from "./fetching.ts";
 import { ModelFolder, STAND_IN_PARENT } from "./folder.ts";
 import { KvWatch } from "./onnx_kv.ts";
 import { TextStream } from "./text_stream.ts";
@@ -85,7 +86,7 @@ async function fromPretrained(
   const progress_callback = ({ status, file, loaded = 0, total = 0 }: Progress): void => {
     if (status === "progress" && file !== undefined) {
       sizes.set(file, total);
-      onProgress(total > 0 ? (0.9 * loaded) / total : 0, `reads ${file}: ${megabytes(loaded)}`);
+      onProgress(total > 0 ? (0.9 * loaded) / total : 0, `reads ${file}: ${bytes(loaded)}`);
     }
   };
   const name = source.id ?? folder.standInName;

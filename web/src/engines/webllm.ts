@@ -143,7 +143,11 @@ function loadFailure(name: string, said: string): Failure {
       "use a variant q4f32 of the model",
     );
   }
-  return new Failure("model", `WebLLM could not load ${name}: ${said}`);
+  return new Failure(
+    "model",
+    `WebLLM could not load ${name}: ${said}`,
+    "check that its files are whole and that its library is for it",
+  );
 }
 
 function describe(metadata: MlcMetadata | undefined, context: number | undefined, version: string): Loaded {

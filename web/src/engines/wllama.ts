@@ -1,10 +1,20 @@
 /** wllama: llama.cpp in WebAssembly, with a GGUF file. */
 
+import { bytes } from "../../../viewer/src/format.ts";
 import { Failure } from "../failure.ts";
 import { now } from "../sampler.ts";
 import type { Buffer, Engine, EngineKind, Generated, GenerateOptions, Loaded, LoadOptions } from "./engine.ts";
-import { fetchBlob, megabytes, packageVersion, runtimeModule, textOf } from "./fetching.ts";
-import { descriptionFromLog, kvBytesPerCell, kvShapeOf, LOG_STEP_BYTES, memoryFromLog, type LlamaMemory } from "./llama_log.ts";
+import { fetchBlob, packageVersion, runtimeModule, textOf } from "./fetching.ts";
+import {
+  descriptionFromLog,
+  hintFor,
+  kvBytesPerCell,
+  kvShapeOf,
+  LOG_STEP_BYTES,
+  memoryFromLog,
+  parametersFromLog,
+  reasonFrom,
+} from "./llama_log.ts";
 import { TokenSteps, watchSteps } from "./wllama_steps.ts";
 import type { Chunk, ContextInfo, Logger, Timings, Wllama, WllamaModule } from "./wllama_types.ts";
 
@@ -13,7 +23,6 @@ const GGUF_MAGIC = "GGUF";
 const DEFAULT_CONTEXT = 1024;
 const ALL_LAYERS = 99_999;
 const LOG_LINES_KEPT = 2_000;
-const ERROR_LINES_SHOWN = 3;
 /** wllama hands text over as JSON, and loses a result whose bytes are no text. Models with random weights write such bytes. */
 const NO_UTF8 = /invalid UTF-8/i;
 /** What stands for bytes that are no text. */
@@ -34,16 +43,14 @@ async function load(options: LoadOptions): Promise<{ engine: Engine; loaded: Loa
   onProgress(0.9, "reads the model");
   await loadModel(runtime, blobs, options, log);
   const version = await packageVersion(runtimeUrl);
-  const memory = memoryFromLog(log.lines);
-  const device = deviceOf(options, runtime, memory.buffers);
-  const loaded = describe(runtime.getLoadedContextInfo(), memory, descriptionFromLog(log.lines), version, device);
+  const loaded = describe(options, runtime, log.lines, version);
   onProgress(1, "ready");
   return { engine: new WllamaEngine(runtime, log), loaded };
 }
 
 async function modelFiles({ model, onProgress }: LoadOptions): Promise<Blob[]> {
   const show = (received: number, expected: number): void =>
-    onProgress(expected > 0 ? (0.85 * received) / expected : 0, `reads ${model.name}: ${megabytes(received)}`);
+    onProgress(expected > 0 ? (0.85 * received) / expected : 0, `reads ${model.name}: ${bytes(received)}`);
   const blobs = model.files ?? [await fetchBlob(model.url, show)];
   for (const blob of blobs) {
     const magic = await blob.slice(0, GGUF_MAGIC.length).text();
@@ -74,16 +81,12 @@ async function loadModel(runtime: Wllama, blobs: Blob[], options: LoadOptions, l
 }
 
 /** llama.cpp says in its log what is wrong with a model; what is thrown tells less. */
-function modelFailure(name: string, error: unknown, log: Log): Failure {
-  const said = log.firstErrors();
-  const hint = /incomplete|corrupt|not within|bounds|unexpectedly reached/i.test(said)
-    ? "the file is cut short or damaged: get it again"
-    : undefined;
-  return new Failure("model", `llama.cpp could not load ${name}: ${said || textOf(error)}`, hint);
+function modelFailure(name: string, error: unknown, { errors }: Log): Failure {
+  return new Failure("model", `llama.cpp could not load ${name}: ${reasonFrom(errors) || textOf(error)}`, hintFor(errors));
 }
 
-function generateFailure(error: unknown, log: Log): Failure {
-  return new Failure("generate", `llama.cpp stopped: ${log.firstErrors() || textOf(error)}`);
+function generateFailure(error: unknown, { errors }: Log): Failure {
+  return new Failure("generate", `llama.cpp stopped: ${reasonFrom(errors) || textOf(error)}`, hintFor(errors));
 }
 
 /** Where the model lies, by its buffers: without a graphics adapter wllama computes on the processor, whatever was asked for. */
@@ -96,14 +99,11 @@ function deviceOf({ device }: LoadOptions, runtime: Wllama, buffers: Buffer[]): 
   return `wasm, ${threads} ${threads === 1 ? "thread" : "threads"}${why}`;
 }
 
-function describe(
-  info: ContextInfo,
-  { buffers, kvCells }: LlamaMemory,
-  description: string,
-  version: string,
-  device: string,
-): Loaded {
-  const parameters = Number(info.metadata["general.parameter_count"]);
+function describe(options: LoadOptions, runtime: Wllama, logged: string[], version: string): Loaded {
+  const info = runtime.getLoadedContextInfo();
+  const { buffers, kvCells } = memoryFromLog(logged);
+  const description = descriptionFromLog(logged);
+  const parameters = parametersFromLog(logged);
   return {
     model: {
       ...(description !== "" && { description }),
@@ -111,13 +111,13 @@ function describe(
       layers: info.n_layer,
       context_length: info.n_ctx_train,
       vocabulary: info.n_vocab,
-      ...(parameters > 0 && { parameters }),
+      ...(parameters !== undefined && { parameters }),
     },
     kv: kvOf(info, buffers, kvCells),
     buffers,
     has_chat_template: info.metadata["tokenizer.chat_template"] !== undefined,
     runtime_version: version,
-    device,
+    device: deviceOf(options, runtime, buffers),
   };
 }
 
@@ -158,14 +158,6 @@ class Log {
     warn: (...given) => this.#keep(given),
     error: (...given) => this.#keepError(given),
   };
-
-  /** What llama.cpp says is wrong: what is thrown is often the consequence of that. */
-  firstErrors(): string {
-    return this.errors
-      .filter((line) => !line.startsWith("Stack trace"))
-      .slice(0, ERROR_LINES_SHOWN)
-      .join("; ");
-  }
 
   /** Whether an error is of this kind; all errors are then forgotten. */
   takeErrors(kind: RegExp): boolean {

@@ -60,7 +60,11 @@ function explanation(): HTMLElement {
     ["JavaScript heap", "objects and buffers of this page. It does not contain WebAssembly or graphics memory."],
     [
       "WebAssembly",
-      "the linear memories of the runtime, in this page and in its workers: weights, KV cache and work buffers of wllama.",
+      "the linear memories of the runtime, in this page and in its workers: weights, KV cache and compute buffers of wllama.",
+    ],
+    [
+      "Other WebAssembly",
+      "what the runtime does not name: its own code's memory, and memory that only loading needed, which WebAssembly cannot give back. While a model loads, all of it is here, because the runtime names its buffers at the end.",
     ],
     ["GPU", "WebGPU buffers and textures from their creation until they are destroyed. Drivers may take more for each."],
     ["KV cache", "keys and values of all tokens so far, which attention reads for each new token."],

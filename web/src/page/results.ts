@@ -8,6 +8,7 @@ import type { Sample } from "../sampler.ts";
 import type { Event, Job } from "../session.ts";
 import { MemoryChart } from "./chart.ts";
 import { partsOf, totalOf } from "./parts.ts";
+import { CARDS } from "./runtimes.ts";
 
 const KIND_TITLES: Record<Buffer["kind"], string> = {
   weight: "Weights",
@@ -17,12 +18,15 @@ const KIND_TITLES: Record<Buffer["kind"], string> = {
 };
 
 const NO_TEMPLATE = "This model has no chat template: the prompt was sent as plain text.";
+const NO_ADAPTER = "It runs on the processor: the runtime found no graphics adapter.";
 
 export class Results {
   readonly node = element("section", { class: "results", "aria-labelledby": "result", hidden: true });
+  readonly #what = element("p", { class: "about" });
   readonly #status = element("p", { class: "status", role: "status" });
   readonly #bar = element("progress", { max: 1, value: 0, "aria-label": "Loading" });
   readonly #error = element("div", { class: "error", role: "alert", hidden: true });
+  readonly #notices = element("div", {});
   readonly #figures = element("dl", { class: "figures" });
   readonly #text = element("div", { class: "text", "aria-label": "Text that the model writes" });
   readonly #chart = new MemoryChart();
@@ -41,9 +45,11 @@ export class Results {
     const heading = element("h2", { id: "result" }, "Result");
     this.node.append(
       heading,
+      this.#what,
       this.#status,
       this.#bar,
       this.#error,
+      this.#notices,
       this.#text,
       this.#figures,
       this.#chart.node,
@@ -58,8 +64,10 @@ export class Results {
     this.#tokenTimes = [];
     this.#promptTokens = 0;
     this.#loaded = null;
+    this.#what.textContent = `${CARDS[job.runtime].title} with ${job.model.name}`;
     this.#text.textContent = "";
     this.#error.hidden = true;
+    this.#notices.replaceChildren();
     this.#figures.replaceChildren();
     this.#buffers.replaceChildren();
     this.#chart.clear();
@@ -101,10 +109,15 @@ export class Results {
     this.#bar.hidden = true;
     this.#begun = performance.timeOrigin + performance.now();
     this.#say("Reading the prompt…");
-    this.#buffers.replaceChildren(...buffersTable(loaded));
-    if (this.#job?.messages && !loaded.has_chat_template) {
-      this.#buffers.append(element("p", { class: "about" }, NO_TEMPLATE));
-    }
+    this.#buffers.replaceChildren(...buffersTable(loaded, CARDS[this.#job?.runtime ?? "wllama"].title));
+    this.#notices.replaceChildren(...this.#deviations(loaded).map((text) => element("p", { class: "notice" }, text)));
+  }
+
+  /** What is done in another way than the person chose. */
+  #deviations(loaded: Loaded): string[] {
+    const isElsewhere = this.#job?.device === "webgpu" && !loaded.device.startsWith("webgpu");
+    const isPlain = this.#job?.messages !== undefined && !loaded.has_chat_template;
+    return [...(isElsewhere ? [NO_ADAPTER] : []), ...(isPlain ? [NO_TEMPLATE] : [])];
   }
 
   #addToken(t_ms: number, text: string): void {
@@ -116,7 +129,12 @@ export class Results {
 
   #done({ reason, usage }: Generated): void {
     this.#chart.finish();
-    const ends = { length: "the limit of tokens is reached", stop: "the model ended its text", aborted: "stopped" };
+    const isFull = usage.completion_tokens < (this.#job?.maxTokens ?? 0);
+    const ends = {
+      length: isFull ? "the context is full" : "the limit of tokens is reached",
+      stop: "the model ended its text",
+      aborted: "stopped",
+    };
     this.#say(`Done: ${ends[reason]}.`);
     const entries = this.#numbers(usage.prompt_tokens || this.#promptTokens, usage.completion_tokens);
     this.#figures.replaceChildren(
@@ -147,7 +165,12 @@ export class Results {
 
   #kvText(): string {
     const { bytes: all, preallocated } = this.#loaded?.kv ?? { preallocated: false };
-    return preallocated ? `${bytes(all ?? null)}, allocated in full when the model loads` : "grows with each token";
+    if (preallocated) {
+      return `${bytes(all ?? null)}, allocated in full when the model loads`;
+    }
+    // The runtime frees it when the text has ended.
+    const held = this.#samples.reduce((most, { kv_bytes }) => Math.max(most, kv_bytes ?? 0), 0);
+    return `grows with each token${held > 0 ? `, to ${bytes(held)}` : ""}`;
   }
 
   #fail(message: string, hint: string | undefined): void {
@@ -165,7 +188,7 @@ export class Results {
   }
 }
 
-function buffersTable({ model, buffers, runtime_version, device, kv }: Loaded): HTMLElement[] {
+function buffersTable({ model, buffers, runtime_version, device, kv }: Loaded, runtime: string): HTMLElement[] {
   const sum = buffers.reduce((all, each) => all + each.bytes, 0);
   const head = ["What", "Where", "Size", "Share"].map((title) => element("th", { scope: "col" }, title));
   const where = { wasm: "WebAssembly", webgpu: "graphics card", js: "JavaScript" };
@@ -180,8 +203,9 @@ function buffersTable({ model, buffers, runtime_version, device, kv }: Loaded): 
     ),
   );
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-  const what = model.description === undefined ? "" : `Model ${model.description}. `;
-  const source = `${what}Runtime ${runtime_version} on ${device}. Sizes of the KV cache: ${kv.basis}.`;
+  const size = model.parameters === undefined ? "" : `, ${significant(model.parameters / 1e6)} million parameters`;
+  const what = model.description === undefined ? "" : `Model: ${model.description} in llama.cpp's words${size}. `;
+  const source = `${what}Computed by ${runtime} ${runtime_version} on ${device}. Sizes of the KV cache: ${kv.basis}.`;
   return [
     element("h3", {}, "What the runtime allocated"),
     ...(buffers.length > 0 ? [scrolling("What the runtime allocated", table)] : []),
