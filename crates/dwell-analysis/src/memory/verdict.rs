@@ -10,15 +10,15 @@ dwell_events::choices! {
     VerdictKind {
         /// Memory grew as the KV cache should.
         KvGrowthExplained = "kv_growth_explained",
-        /// Memory did not grow, and the whole KV cache was there before.
+        /// Memory did not grow, and the whole KV cache was there before; or its buffer is reported, and growth cannot be told.
         Preallocated = "preallocated",
         /// Memory grew more than the KV cache should: a leak, or another cache.
         UnexplainedGrowth = "unexplained_growth",
         /// Memory grew less than the KV cache should, or not at all, and nothing says where the cache is.
         LessThanTheory = "less_than_theory",
-        /// What the KV cache should have grown cannot be told from the noise.
+        /// No buffer is reported, and what the KV cache should have grown cannot be told from the noise.
         BelowResolution = "below_resolution",
-        /// Too few samples while tokens came, or too few tokens.
+        /// No buffer is reported, and too few samples while tokens came, or too few tokens.
         TooFewSamples = "too_few_samples",
         /// Nothing says how much the KV cache should grow.
         NoTheory = "no_theory",
@@ -65,12 +65,13 @@ const SETTLING_SHARE: f64 = 0.001;
 const LASTING_SHARE: f64 = 0.5;
 /// Growth must exceed the noise by this factor.
 const NOISE_FACTOR: f64 = 4.0;
+const TOO_FEW: &str = "there are too few samples between the first and the last token to tell how memory grew";
 
 impl Verdict {
     pub(super) fn of(growth: Option<&Growth>, theory: Option<u64>, presence: KvPresence) -> Self {
         let theory = theory.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
         let (kind, sentence) = match (growth, theory) {
-            (None, _) => (VerdictKind::TooFewSamples, too_few_text()),
+            (None, _) => untold(VerdictKind::TooFewSamples, TOO_FEW.to_owned(), presence),
             (Some(growth), None) => (VerdictKind::NoTheory, no_theory_text(growth)),
             (Some(growth), Some(theory)) => judged(growth, theory, presence),
         };
@@ -101,15 +102,15 @@ fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, S
             growth.tokens,
             whole(growth.noise_bytes)
         );
-        return (VerdictKind::BelowResolution, text);
+        return untold(VerdictKind::BelowResolution, text, presence);
     }
     if growth.shape == GrowthShape::OneBlock && growth.bytes >= NO_GROWTH_SHARE * expected {
         let text = format!(
-            "memory grew once, by {}, over {:.0} tokens: more tokens are needed to tell when the next block comes",
+            "memory grew once, by {}, over {:.0} tokens, and more tokens are needed to tell when the next block comes",
             whole(growth.bytes),
             growth.tokens
         );
-        return (VerdictKind::TooFewSamples, text);
+        return untold(VerdictKind::TooFewSamples, text, presence);
     }
     if is_within_tolerance || (low > 0.0 && (low..=high).contains(&theory)) {
         return (VerdictKind::KvGrowthExplained, format!("{facts}: the KV cache explains the growth"));
@@ -125,6 +126,20 @@ fn judged(growth: &Growth, theory: f64, presence: KvPresence) -> (VerdictKind, S
             preallocated(slope, theory, "had room before the first token for all", bytes)
         }
         _ => (VerdictKind::LessThanTheory, format!("{facts}: part of the cache was there before, or is elsewhere")),
+    }
+}
+
+/// Growth that cannot be told. Where the runtime reports the buffer of the cache, that alone says where the cache is.
+fn untold(kind: VerdictKind, why: String, presence: KvPresence) -> (VerdictKind, String) {
+    match presence.buffer_bytes {
+        Some(bytes) => {
+            let buffer = whole(bytes as f64);
+            (
+                VerdictKind::Preallocated,
+                format!("the runtime has a buffer of {buffer}: the KV cache is preallocated; {why}"),
+            )
+        }
+        None => (kind, why),
     }
 }
 
@@ -164,10 +179,6 @@ fn preallocated(slope: f64, theory: f64, how: &str, bytes: u64) -> (VerdictKind,
     };
     let text = format!("{growth} and the runtime {how} {}", whole(bytes as f64));
     (VerdictKind::Preallocated, format!("{text}: the KV cache is preallocated"))
-}
-
-fn too_few_text() -> String {
-    "too few samples between the first and the last token to tell how memory grew".to_owned()
 }
 
 fn no_theory_text(growth: &Growth) -> String {

@@ -154,6 +154,28 @@ fn growth_in_blocks_is_explained_too() {
 }
 
 #[test]
+fn a_reported_buffer_says_where_the_cache_is_though_growth_cannot_be_told() {
+    let verdict_of = |lab: &Lab, buffers: &[ReportedBuffer]| {
+        let inputs = MemoryInputs { theory: Some(theory(PER_TOKEN, 512)), ..lab.inputs() };
+        MemoryReport::of(&MemoryInputs { buffers, ..inputs }).verdict
+    };
+    let few_tokens = Lab::new(6, 5 * MS, |_| BASE);
+    let noisy = Lab::new(600, 25 * MS, |tokens| BASE + 30e6 * noise(tokens));
+    let once = Lab::new(400, 20 * MS, |tokens| BASE + if tokens > 200.0 { 256.0 * PER_TOKEN as f64 } else { 0.0 });
+    for (lab, kind, why) in [
+        (few_tokens, VerdictKind::TooFewSamples, "there are too few samples between the first and the last token"),
+        (noisy, VerdictKind::BelowResolution, "cannot be told from the noise"),
+        (once, VerdictKind::TooFewSamples, "memory grew once, by 8.00 MiB"),
+    ] {
+        assert_eq!(verdict_of(&lab, &[]).kind, kind);
+        let told = verdict_of(&lab, &[kv_buffer(16 * MIB)]);
+        assert_eq!(told.kind, VerdictKind::Preallocated, "{told:?}");
+        let begin = "the runtime has a buffer of 16.0 MiB: the KV cache is preallocated; ";
+        assert!(told.sentence.starts_with(begin) && told.sentence.contains(why), "{}", told.sentence);
+    }
+}
+
+#[test]
 fn one_block_is_not_enough_to_tell() {
     let once = Lab::new(400, 20 * MS, |tokens| BASE + if tokens > 200.0 { 256.0 * PER_TOKEN as f64 } else { 0.0 });
     assert_eq!(once.report(PER_TOKEN, 4_096).verdict.kind, VerdictKind::TooFewSamples);
