@@ -84,7 +84,8 @@ impl Browser {
             source: io::Error::other("it has no pipes"),
             program: launch.program.clone(),
         })?;
-        let connection = Arc::new(Connection::begin(commands, answers, launch.is_interrupted.clone()));
+        let is_interrupted = launch.is_interrupted.clone();
+        let connection = Arc::new(Connection::begin(commands, answers, is_interrupted, launch.ready_within));
         let profile = launch.profile.clone();
         let mut browser = Self { child, connection, product: String::new(), profile, log, log_begin, status: None };
         browser.product = browser.asked_version().map_err(|error| browser.explained("starting Chromium", error))?;
@@ -105,6 +106,16 @@ impl Browser {
             found,
             needed: "an answer of protocol 1.3",
         })
+    }
+
+    /// It has been prepared for its work: from now on each answer has a time of its own.
+    pub fn became_ready(&self) {
+        self.connection.became_ready();
+    }
+
+    /// What is left of the time to get ready; none once it is.
+    pub fn time_to_get_ready(&self) -> Option<Duration> {
+        self.connection.time_to_get_ready()
     }
 
     /// Product and version, such as `Chrome/156.0.8078.79`.

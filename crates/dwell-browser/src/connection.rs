@@ -37,11 +37,30 @@ pub(crate) struct Event {
     pub(crate) arrived_ns: u64,
 }
 
+/// How long something may take, from when it began.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    begin: Instant,
+    within: Duration,
+}
+
+impl Patience {
+    fn from_now(within: Duration) -> Self {
+        Self { begin: Instant::now(), within }
+    }
+
+    fn left(&self) -> Duration {
+        self.within.saturating_sub(self.begin.elapsed())
+    }
+}
+
 /// A connection to one browser.
 pub(crate) struct Connection {
     commands: Mutex<ChildStdin>,
     inbox: Arc<Inbox>,
     is_interrupted: IsInterrupted,
+    /// How long all may take until it is ready; none once it is.
+    readiness: Mutex<Option<Patience>>,
 }
 
 #[derive(Default)]
@@ -91,21 +110,43 @@ impl Inbox {
 }
 
 impl Connection {
-    /// Listens to the browser on a thread that ends with the pipe.
-    pub(crate) fn begin(commands: ChildStdin, answers: ChildStdout, is_interrupted: IsInterrupted) -> Self {
+    /// Listens to the browser on a thread that ends with the pipe. All that is called until it is ready must be answered within
+    /// one time.
+    pub(crate) fn begin(
+        commands: ChildStdin,
+        answers: ChildStdout,
+        is_interrupted: IsInterrupted,
+        ready_within: Duration,
+    ) -> Self {
         let inbox = Arc::new(Inbox::default());
         let listener = inbox.clone();
         thread::spawn(move || listen(answers, &listener));
-        Self { commands: Mutex::new(commands), inbox, is_interrupted }
+        let readiness = Mutex::new(Some(Patience::from_now(ready_within)));
+        Self { commands: Mutex::new(commands), inbox, is_interrupted, readiness }
+    }
+
+    /// From now on each answer has a time of its own.
+    pub(crate) fn became_ready(&self) {
+        *self.readiness.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What is left of the time to get ready; none once it is.
+    pub(crate) fn time_to_get_ready(&self) -> Option<Duration> {
+        self.readiness().map(|patience| patience.left())
+    }
+
+    fn readiness(&self) -> Option<Patience> {
+        *self.readiness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls a method of the browser, or of a page, and waits for its result.
     pub(crate) fn call(&self, session: Option<&str>, method: &str, params: Value) -> Result<Value, BrowserError> {
         let doing = format!("calling {method}");
         let id = self.send(session, method, params)?;
-        let answer = self.wait(&doing, ANSWER_WITHIN, |state| state.answers.remove(&id))?;
+        let patience = self.readiness().unwrap_or(Patience::from_now(ANSWER_WITHIN));
+        let answer = self.wait(&doing, patience.left(), |state| state.answers.remove(&id))?;
         let Some(mut answer) = answer else {
-            return Err(BrowserError::Silent { doing, waited_s: ANSWER_WITHIN.as_secs() });
+            return Err(BrowserError::Silent { doing, waited_s: patience.within.as_secs() });
         };
         match answer["error"]["message"].as_str() {
             Some(said) => Err(BrowserError::Refused { doing, said: said.to_owned() }),

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::BrowserError;
 use crate::connection::IsInterrupted;
@@ -59,6 +60,8 @@ pub struct Launch {
     pub guard: Vec<OsString>,
     /// Says whether waiting for it is to end.
     pub is_interrupted: IsInterrupted,
+    /// How long it may take until [`Browser::became_ready`](crate::Browser::became_ready) is called.
+    pub ready_within: Duration,
 }
 
 impl Launch {

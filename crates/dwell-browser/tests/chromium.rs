@@ -48,6 +48,7 @@ impl Place {
             log: File::options().read(true).append(true).create(true).open(self.dir.path().join("log")).unwrap(),
             guard: Vec::new(),
             is_interrupted: Arc::new(move || flag.load(Ordering::Relaxed)),
+            ready_within: PATIENCE,
         }
     }
 
@@ -130,26 +131,79 @@ fn a_page_answers_tells_and_its_process_is_found() {
     assert!(!place.profile().exists(), "the profile is removed");
 }
 
+/// Memory of a process that is not backed by a file.
+fn own_bytes(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        line.trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
+    };
+    of("RssAnon:") + of("RssShmem:")
+}
+
+/// How much more memory a process has when the page has done something.
+fn grown(page: &Page, pid: u32, act: &str) -> f64 {
+    let before = own_bytes(pid);
+    page.evaluate(act).unwrap();
+    own_bytes(pid) - before
+}
+
+/// The page of a file is one to which Chromium gives WebGPU.
+fn page_of_a_file(place: &Place, browser: &Browser) -> Page {
+    let file = place.dir.path().join("page.html");
+    std::fs::write(&file, "<title>a</title>").unwrap();
+    page_at(browser, &format!("file://{}", file.display()))
+}
+
+const ALLOCATED_BYTES: u32 = 64 << 20;
+
+fn assert_all_of_it(what: &str, grown: f64) {
+    let bytes = f64::from(ALLOCATED_BYTES);
+    assert!((0.95 * bytes..1.25 * bytes).contains(&grown), "{what}: {grown} bytes more from outside");
+}
+
 #[test]
 fn memory_that_the_page_allocates_is_in_its_heap_and_in_its_process() {
     let place = Place::new();
     let name = "memory_that_the_page_allocates_is_in_its_heap_and_in_its_process";
     let Some(browser) = place.start(name) else { return };
-    let page = page_at(&browser, "data:text/html,<title>a</title>");
+    let page = page_of_a_file(&place, &browser);
     let pid = page.process(&browser).unwrap().unwrap();
-    let anonymous = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap().trim().to_owned();
-        line.trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
-    };
-    let (before, outside_before) = (page.heap_usage().unwrap(), anonymous());
-    let bytes = f64::from(64 << 20);
-    page.evaluate(&format!("window.held = new Uint8Array({bytes}).fill(1); held.length")).unwrap();
-    let (after, outside_after) = (page.heap_usage().unwrap(), anonymous());
-    let more = after.backing_storage_size - before.backing_storage_size;
+    let before = page.heap_usage().unwrap();
+    let buffer = format!("window.held = new Uint8Array({ALLOCATED_BYTES}).fill(1); held.length");
+    assert_all_of_it("heap", grown(&page, pid, &buffer));
+    let more = page.heap_usage().unwrap().backing_storage_size - before.backing_storage_size;
+    let bytes = f64::from(ALLOCATED_BYTES);
     assert!((bytes..bytes + 4096.0).contains(&more), "{more} bytes more in the page");
-    let grown = outside_after - outside_before;
-    assert!((0.95 * bytes..1.25 * bytes).contains(&grown), "{grown} bytes more from outside");
+    let pages = ALLOCATED_BYTES / 65_536;
+    let memory = format!("new WebAssembly.Memory({{initial: {pages}}})");
+    let linear = format!("window.memory = {memory}; new Uint8Array(memory.buffer).fill(1).length");
+    assert_all_of_it("WebAssembly", grown(&page, pid, &linear));
+}
+
+#[test]
+fn what_webgpu_takes_on_the_processor_is_in_the_gpu_process() {
+    let place = Place::new();
+    let name = "what_webgpu_takes_on_the_processor_is_in_the_gpu_process";
+    let Some(browser) = place.start(name) else { return };
+    let page = page_of_a_file(&place, &browser);
+    let adapter = "navigator.gpu.requestAdapter().then(async (adapter) => {
+        window.device = await adapter?.requestDevice();
+        return adapter?.info.architecture ?? 'none';
+    })";
+    let architecture = page.evaluate(adapter).unwrap();
+    if architecture != "swiftshader" {
+        return skip(name, "WebGPU does not compute on the processor here");
+    }
+    let processes = browser.processes().unwrap();
+    let gpu = processes.iter().find(|process| process.kind == "GPU").unwrap().pid;
+    let buffer = format!(
+        "window.buffer = device.createBuffer({{size: {ALLOCATED_BYTES}, usage: GPUBufferUsage.STORAGE}});
+         device.queue.onSubmittedWorkDone().then(() => 0)"
+    );
+    assert_all_of_it("WebGPU", grown(&page, gpu, &buffer));
+    let destroyed = grown(&page, gpu, "buffer.destroy(); device.queue.onSubmittedWorkDone().then(() => 0)");
+    assert_all_of_it("WebGPU, destroyed", -destroyed);
 }
 
 #[test]
@@ -174,9 +228,7 @@ fn the_clock_of_a_page_is_that_of_this_machine_within_its_error() {
 fn a_page_that_crashes_or_is_loaded_anew_says_so() {
     let place = Place::new();
     let Some(browser) = place.start("a_page_that_crashes_or_is_loaded_anew_says_so") else { return };
-    let file = place.dir.path().join("page.html");
-    std::fs::write(&file, "<title>a</title>").unwrap();
-    let page = page_at(&browser, &format!("file://{}", file.display()));
+    let page = page_of_a_file(&place, &browser);
     page.begin("location.reload()").unwrap();
     event_of(&page, |event| *event == PageEvent::Left);
     let pid = page.process(&browser).unwrap().unwrap();
@@ -231,6 +283,9 @@ fn what_talks_nonsense_is_an_error_and_an_interruption_ends_waiting() {
     let error = Browser::start(&place.launch(&nonsense)).err().unwrap().to_string();
     assert!(error.contains("a message is no JSON"), "{error}");
     let silent = script("silent", "#!/bin/sh\nexec sleep 600\n");
+    let hurried = Launch { ready_within: Duration::from_secs(1), ..place.launch(&silent) };
+    let error = Browser::start(&hurried).err().unwrap().to_string();
+    assert_eq!(error, "calling Browser.getVersion: Chromium did not answer within 1 s");
     place.is_interrupted.store(true, Ordering::Relaxed);
     let error = Browser::start(&place.launch(&silent)).err().unwrap();
     assert!(matches!(error, BrowserError::Interrupted { .. }), "{error}");

@@ -133,7 +133,7 @@ impl ModelInfo {
             split_files: file.u64("split.count").unwrap_or(1),
             architecture: shape.architecture.clone(),
             name: file.name().map(ToOwned::to_owned),
-            parameters: file.tensors().iter().fold(0, |sum, tensor| sum.saturating_add(tensor.values())),
+            parameters: file.parameters(),
             layers: shape.layers.len(),
             embedding: shape.embedding,
             heads: occurring(&shape, |layer| layer.heads),

@@ -115,6 +115,11 @@ impl GgufFile {
         self.tensors.iter().fold(0, |bytes, tensor| bytes.saturating_add(tensor.size_bytes))
     }
 
+    /// Values of all tensors.
+    pub fn parameters(&self) -> u64 {
+        self.tensors.iter().fold(0, |sum, tensor| sum.saturating_add(tensor.values()))
+    }
+
     /// Value with this key.
     pub fn value(&self, key: &str) -> Option<&MetadataValue> {
         self.metadata.get(key)

@@ -34,8 +34,6 @@ use crate::{Interruption, ServerError, ServerPlace};
 const PROGRAM_VARIABLE: &str = "DWELL_CHROMIUM";
 /// The function by which the page reports.
 const REPORT_FUNCTION: &str = "dwellReport";
-/// How long the page may take to appear.
-const PAGE_WITHIN: Duration = Duration::from_secs(120);
 /// How often it is asked whether the page is ready, and listened whether anything happened.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a page may take to end a generation that it was asked to end.
@@ -107,6 +105,7 @@ impl BrowserRuntime {
             log,
             guard: self.place.guard.clone(),
             is_interrupted: Arc::new(move || interruption.is_interrupted()),
+            ready_within: ready_within(&self.job.server),
         })
     }
 
@@ -117,8 +116,8 @@ impl BrowserRuntime {
         let opened = || -> Result<Tab, BrowserError> {
             let page = browser.open_page()?;
             page.bind(REPORT_FUNCTION)?;
-            page.navigate(&url, PAGE_WITHIN)?;
-            wait_for_runner(&page)?;
+            page.navigate(&url, browser.time_to_get_ready().unwrap_or(ready_within(&self.job.server)))?;
+            wait_for_runner(browser, &page)?;
             let clock = page.clock()?;
             let pid = page.process(browser)?;
             let model_url = page.evaluate(MODEL_URL)?.as_str().unwrap_or_default().to_owned();
@@ -127,7 +126,8 @@ impl BrowserRuntime {
         opened().map_err(|error| self.failed("opening the page of the runtime", error))
     }
 
-    /// Has the page do a job and hands over what it reports, until it is done.
+    /// Has the page do a job and hands over what it reports, until it is done. A page that loads the model has no longer for it
+    /// than the browser has to get ready.
     fn work(
         &mut self,
         doing: &str,
@@ -136,6 +136,7 @@ impl BrowserRuntime {
         on_report: &mut dyn FnMut(Report, &PageClock) -> ControlFlow<()>,
     ) -> Result<Done, ServerError> {
         let tab = self.tab.as_ref().ok_or(ServerError::NoAddress { engine: self.job.engine })?;
+        let time_left = || self.browser.as_ref().and_then(Browser::time_to_get_ready);
         let interval_ms = self.place.page_sample_interval_ms;
         let job = page_job(&self.job, &tab.model_url, asked, max_tokens, interval_ms);
         let mut last_exception = None;
@@ -144,6 +145,9 @@ impl BrowserRuntime {
             loop {
                 if end_by.is_some_and(|end_by| Instant::now() > end_by) {
                     return Ok(Ended::Aborted);
+                }
+                if time_left().is_some_and(|left| left.is_zero()) {
+                    return Ok(Ended::Late);
                 }
                 let Some(event) = tab.page.next_event(PAUSE)? else { continue };
                 match event {
@@ -173,6 +177,7 @@ impl BrowserRuntime {
         match outcome {
             Ok(Ended::Done(done)) => Ok(done),
             Ok(Ended::Aborted) => Ok(Done::default()),
+            Ok(Ended::Late) => Err(not_ready(&self.job, "it is still loading the model".to_owned())),
             Ok(Ended::Failed(said, hint)) => {
                 let exception = last_exception.map(|text| format!("; its last exception: {text}")).unwrap_or_default();
                 Err(ServerError::Page { doing: doing.to_owned(), said: format!("{said}{exception}"), hint })
@@ -184,7 +189,8 @@ impl BrowserRuntime {
     /// An error of the browser, with how it ended in it.
     fn failed(&mut self, doing: &str, error: BrowserError) -> ServerError {
         match &mut self.browser {
-            Some(browser) => browser.explained(doing, error).into(),
+            Some(browser) if browser.time_to_get_ready().is_none() => browser.explained(doing, error).into(),
+            Some(browser) => unready(&self.job, browser.explained(doing, error)),
             None => error.into(),
         }
     }
@@ -215,20 +221,32 @@ impl BrowserRuntime {
 enum Ended {
     Done(Done),
     Aborted,
+    /// The browser was not ready in time.
+    Late,
     Failed(String, Option<String>),
 }
 
 /// Waits until the scripts of the page are there.
-fn wait_for_runner(page: &Page) -> Result<(), BrowserError> {
-    let begin = Instant::now();
+fn wait_for_runner(browser: &Browser, page: &Page) -> Result<(), BrowserError> {
     while page.evaluate("typeof window.dwellRun === 'function'")? != true {
-        if begin.elapsed() > PAGE_WITHIN {
-            let doing = "waiting for the scripts of the page".to_owned();
-            return Err(BrowserError::Silent { doing, waited_s: PAGE_WITHIN.as_secs() });
+        if browser.time_to_get_ready().is_some_and(|left| left.is_zero()) {
+            return Err(BrowserError::Silent { doing: "waiting for the scripts of the page".to_owned(), waited_s: 0 });
         }
         thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// An error before the model was loaded: silence is told with the time that there was for all of it.
+fn unready(job: &Job, error: BrowserError) -> ServerError {
+    match error {
+        BrowserError::Silent { doing, .. } => not_ready(job, format!("Chromium did not answer while {doing}")),
+        error => error.into(),
+    }
+}
+
+fn not_ready(job: &Job, state: String) -> ServerError {
+    ServerError::NotReady { engine: job.engine, waited_s: ready_within(&job.server).as_secs(), state }
 }
 
 impl Runtime for BrowserRuntime {
@@ -237,7 +255,7 @@ impl Runtime for BrowserRuntime {
         let launch = self.launch()?;
         self.site = Some(Site::open(&self.job, &self.place, &self.teller)?);
         self.command_line = launch.command_line().iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        self.browser = Some(Browser::start(&launch)?);
+        self.browser = Some(Browser::start(&launch).map_err(|error| unready(&self.job, error))?);
         Ok(())
     }
 
@@ -247,21 +265,17 @@ impl Runtime for BrowserRuntime {
         for (pid, role) in self.processes() {
             self.teller.tell(EngineEvent::ProcessFound { pid, role: role.to_owned() });
         }
-        let (teller, begin) = (self.teller.clone(), Instant::now());
-        let within = ready_within(&self.job.server);
-        let (mut loaded, mut is_late) = (None, false);
+        let (teller, mut loaded) = (self.teller.clone(), None);
         self.work("loading the model", asked, 0, &mut |report, _| {
             match report {
                 Report::Loading { fraction } => teller.tell(EngineEvent::LoadProgress { fraction }),
                 Report::Loaded(told) => loaded = Some(*told),
                 _ => {}
             }
-            is_late = loaded.is_none() && begin.elapsed() > within;
-            if is_late { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            ControlFlow::Continue(())
         })?;
-        if is_late {
-            let state = "it is still loading the model".to_owned();
-            return Err(ServerError::NotReady { engine: self.engine(), waited_s: within.as_secs(), state });
+        if let Some(browser) = &self.browser {
+            browser.became_ready();
         }
         let Some(loaded) = loaded else {
             let said = "it ended without saying what it loaded".to_owned();
@@ -314,9 +328,11 @@ impl Runtime for BrowserRuntime {
     fn model(&mut self) -> LoadedModel {
         let loaded = self.loaded.clone().unwrap_or_default();
         let context = loaded.kv.cells.map_or(0, |cells| u32::try_from(cells).unwrap_or(u32::MAX));
+        let file = self.site.as_ref().and_then(Site::gguf);
         LoadedModel {
-            description: loaded.model.architecture.unwrap_or_default(),
-            parameters: loaded.model.parameters.unwrap_or(0),
+            description: loaded.model.description.or(loaded.model.architecture).unwrap_or_default(),
+            parameters: file.map(|file| file.parameters).or(loaded.model.parameters).unwrap_or(0),
+            size_bytes: file.map_or(0, |file| file.tensor_bytes),
             layers: loaded.model.layers.unwrap_or(0),
             vocabulary: loaded.model.vocabulary.unwrap_or(0),
             context_length: context,

@@ -67,7 +67,14 @@ fn package_version(program: &Path) -> Option<String> {
 
 fn said_version(engine: EngineKind, program: &Path) -> Option<String> {
     let (text, _) = output_of(engine, program, "--version", &Interruption::default()).ok()?;
-    version_in(&text)
+    if engine.profile().is_in_browser { browser_version_in(&text) } else { version_in(&text) }
+}
+
+/// `Chromium 156.0.8078.79 built on Debian`, `Google Chrome 156.0.8078.79`; the launcher of Debian complains before it.
+fn browser_version_in(text: &str) -> Option<String> {
+    let is_version = |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    let named = text.lines().filter(|line| line.contains("Chrom"));
+    named.flat_map(str::split_whitespace).find(is_version).map(str::to_owned)
 }
 
 /// What follows the word: `version: 5820 (x)`, `ollama version is 0.9.1`, `Warning: client version is 0.9.1`.
@@ -89,6 +96,15 @@ mod tests {
         let ollama = "Warning: could not connect to a running Ollama instance\nWarning: client version is 0.9.1\n";
         assert_eq!(version_in(ollama).as_deref(), Some("0.9.1"));
         assert_eq!(version_in("hello"), None);
+    }
+
+    #[test]
+    fn the_version_of_a_browser_is_the_number_behind_its_name() {
+        let debian = "/usr/bin/chromium: 9: [: 25276502016: unexpected operator\n\
+                      Chromium 156.0.8078.79 built on Debian GNU/Linux 12 (bookworm)\n";
+        assert_eq!(browser_version_in(debian).as_deref(), Some("156.0.8078.79"));
+        assert_eq!(browser_version_in("Google Chrome 150.0.1.2 \n").as_deref(), Some("150.0.1.2"));
+        assert_eq!(browser_version_in("/snap/bin/chromium 1.2: not found\n"), None);
     }
 
     #[test]

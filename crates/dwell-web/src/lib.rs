@@ -28,6 +28,6 @@ mod shelf;
 
 pub use dwell_loopback::Stopper;
 pub use error::WebError;
-pub use model::WebModel;
+pub use model::{GgufFacts, WebModel};
 pub use release::{Release, Runtime, RuntimeFiles};
 pub use server::{WebOptions, WebServer};

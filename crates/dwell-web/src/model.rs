@@ -17,6 +17,16 @@ pub struct WebModel {
     pub(crate) name: String,
     pub(crate) runtime: Runtime,
     pub(crate) files: Vec<ListedFile>,
+    gguf: Option<GgufFacts>,
+}
+
+/// What a GGUF file says of its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GgufFacts {
+    /// Values of all its tensors.
+    pub parameters: u64,
+    /// Bytes of all its tensors.
+    pub tensor_bytes: u64,
 }
 
 impl WebModel {
@@ -45,12 +55,18 @@ impl WebModel {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
+    /// What its file says, if it is a GGUF file.
+    pub fn gguf(&self) -> Option<GgufFacts> {
+        self.gguf
+    }
+
     fn of_gguf(path: &Path) -> Result<Self, WebError> {
-        let bytes = GgufFile::open(path)?.file_bytes();
+        let gguf = GgufFile::open(path)?;
         let real = path.canonicalize().map_err(|source| WebError::Folder { path: path.to_owned(), source })?;
         let shown = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
-        let file = ListedFile { name: shown(path.file_name()), path: real, bytes };
-        Ok(Self { name: shown(path.file_stem()), runtime: Runtime::Wllama, files: vec![file] })
+        let file = ListedFile { name: shown(path.file_name()), path: real, bytes: gguf.file_bytes() };
+        let facts = GgufFacts { parameters: gguf.parameters(), tensor_bytes: gguf.tensor_bytes() };
+        Ok(Self { name: shown(path.file_stem()), runtime: Runtime::Wllama, files: vec![file], gguf: Some(facts) })
     }
 
     fn of_folder(path: &Path) -> Result<Self, WebError> {
@@ -65,7 +81,7 @@ impl WebModel {
         let missing = missing_file(runtime, &has, &has_ending);
         match missing {
             Some(needed) => Err(WebError::NoModel { found: "a folder without a file", needed, path: path.to_owned() }),
-            None => Ok(Self { name: folder_name(path), runtime, files }),
+            None => Ok(Self { name: folder_name(path), runtime, files, gguf: None }),
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dwell_gguf::MakeSpec;
 use rustix::process::{Signal, kill_process_group};
 
 use crate::common::{Run, Workplace, cached, dwell, pid_of, send, skip, text_of, wait_for, worker_of};
@@ -68,16 +71,51 @@ fn wllama_says_what_llama_cpp_says_and_its_cache_takes_what_theory_says() {
     let asked = [&asked[..], &["--context-length", "512", "--sample-interval-ms", "50"]].concat();
     let (place, other) = (Workplace::new(), Workplace::new());
     let run = done(&place, &model, command(&place, &model, "wllama", &asked));
-    let native = done(&other, &model, command(&other, &model, "llama_cpp", &asked));
-    let native: String = tokens(&native).iter().rev().take(16).rev().map(|token| token.text.as_str()).collect();
+    let native_run = done(&other, &model, command(&other, &model, "llama_cpp", &asked));
+    let native: String = tokens(&native_run).iter().rev().take(16).rev().map(|token| token.text.as_str()).collect();
     assert_eq!(answer(&run), native);
     let metadata = run.metadata();
     assert_eq!(metadata["generation"]["generated_tokens"], 16);
+    let native_metadata = native_run.metadata();
+    for fact in ["description", "parameters", "size_bytes", "layers", "vocabulary"] {
+        assert_eq!(metadata["model"][fact], native_metadata["model"][fact], "{fact}");
+    }
+    assert_speeds_are_what_they_say(&metadata);
     let kv = &metadata["memory"]["kv"];
     assert_eq!(kv["theory_bytes_per_token"], SMOLLM2_KV_BYTES);
     assert_eq!(kv["allocated_bytes"], SMOLLM2_KV_BYTES * 512);
     assert_eq!(metadata["memory"]["verdict"]["kind"], "preallocated", "{}", metadata["memory"]["verdict"]);
     assert_memory_is_told_inside_and_outside(&run);
+    assert_nothing_is_left(&place, &run);
+}
+
+/// The speed of the run is that by llama.cpp's own times; the one by the times of tokens is of the same steps.
+fn assert_speeds_are_what_they_say(metadata: &serde_json::Value) {
+    let [server, client] = ["server", "client"].map(|who| &metadata["memory"]["timings"][who]["decode_tokens_per_s"]);
+    assert_eq!(&metadata["generation"]["decode_tokens_per_s"], server);
+    let (server, client) = (server.as_f64().unwrap(), client.as_f64().unwrap());
+    // Messages of the worker may reach the page late, on a machine whose processors are taken.
+    assert!((0.5..2.0).contains(&(client / server)), "{client} and {server} tokens per second");
+}
+
+/// A few tokens leave no time for samples; that the cache was there before is known by its buffer.
+#[test]
+fn a_run_of_few_tokens_has_its_model_and_a_verdict() {
+    let name = "a_run_of_few_tokens_has_its_model_and_a_verdict";
+    if !has_chromium(name) {
+        return;
+    }
+    let place = Workplace::new();
+    // Writes bytes that are no UTF-8, which is no reason to fail.
+    let model = place.model(MakeSpec::default());
+    let asked = ["--prompt", "hello", "--max-tokens", "4", "--ignore-end", "--sample-interval-ms", "2000"];
+    let run = done(&place, &model, command(&place, &model, "wllama", &asked));
+    let metadata = run.metadata();
+    assert_eq!(metadata["generation"]["generated_tokens"], 4);
+    assert!(metadata["model"]["parameters"].as_u64().unwrap() > 100_000, "{}", metadata["model"]);
+    let verdict = &metadata["memory"]["verdict"];
+    assert_eq!(verdict["kind"], "preallocated", "{verdict}");
+    assert!(verdict["sentence"].as_str().unwrap().contains("a buffer of"), "{verdict}");
     assert_nothing_is_left(&place, &run);
 }
 
@@ -160,10 +198,10 @@ fn the_cache_of_transformers_js_grows_with_every_token_as_theory_says() {
 /// A generation that does not end by itself while a test goes on.
 ///
 /// A model with random weights writes bytes that are no UTF-8, which wllama does not pass on.
-fn live(test: &str, place: &Workplace) -> Option<(LiveRun, Run)> {
+fn live(test: &str, place: &Workplace, more: &[&str]) -> Option<(LiveRun, Run)> {
     let model = smollm2(test).filter(|_| has_chromium(test))?;
     let long = ["--prompt", "Once upon a time", "--chat-template", "off", "--ignore-end", "--max-tokens", "4000"];
-    let long = [&long[..], &["--context-length", "4096"]].concat();
+    let long = [&long[..], &["--context-length", "4096"], more].concat();
     let live = LiveRun::start(place, &model, command(place, &model, "wllama", &long));
     wait_for("some words of the answer", || (live.bytes_told() > TOLD_BYTES).then_some(()));
     Some((live, place.opened_run(&model)))
@@ -203,7 +241,7 @@ fn assert_partial(place: &Workplace, run: &Run, said: &str) {
 fn a_tab_that_crashes_leaves_a_partial_run_that_says_so() {
     let place = Workplace::new();
     let name = "a_tab_that_crashes_leaves_a_partial_run_that_says_so";
-    let Some((live, run)) = live(name, &place) else { return };
+    let Some((live, run)) = live(name, &place, &[]) else { return };
     send(process_with_role(&run, "renderer"), Signal::KILL);
     let (_, output) = live.wait();
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
@@ -214,7 +252,7 @@ fn a_tab_that_crashes_leaves_a_partial_run_that_says_so() {
 fn a_browser_that_is_killed_leaves_a_partial_run_that_says_how() {
     let place = Workplace::new();
     let name = "a_browser_that_is_killed_leaves_a_partial_run_that_says_how";
-    let Some((live, run)) = live(name, &place) else { return };
+    let Some((live, run)) = live(name, &place, &[]) else { return };
     send(process_with_role(&run, "browser"), Signal::KILL);
     let (_, output) = live.wait();
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
@@ -225,7 +263,7 @@ fn a_browser_that_is_killed_leaves_a_partial_run_that_says_how() {
 fn an_interrupted_page_is_a_partial_run_and_its_browser_is_gone() {
     let place = Workplace::new();
     let name = "an_interrupted_page_is_a_partial_run_and_its_browser_is_gone";
-    let Some((live, run)) = live(name, &place) else { return };
+    let Some((live, run)) = live(name, &place, &[]) else { return };
     kill_process_group(pid_of(live.child.id()), Signal::INT).unwrap();
     let (_, output) = live.wait();
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
@@ -237,11 +275,148 @@ fn an_interrupted_page_is_a_partial_run_and_its_browser_is_gone() {
 fn a_killed_worker_takes_the_browser_along_and_leaves_a_partial_run() {
     let place = Workplace::new();
     let name = "a_killed_worker_takes_the_browser_along_and_leaves_a_partial_run";
-    let Some((live, run)) = live(name, &place) else { return };
+    let Some((live, run)) = live(name, &place, &[]) else { return };
     send(worker_of(live.child.id()).expect("the worker runs"), Signal::KILL);
     let (_, output) = live.wait();
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
     assert_partial(&place, &run, "signal 9");
+}
+
+/// The debugging port of a browser, beside the pipe by which dwell drives it: what a person's developer tools use.
+struct DeveloperTools {
+    port: u16,
+}
+
+impl DeveloperTools {
+    const ARGUMENT: &str = "--server-arg=--remote-debugging-port=0";
+
+    fn of(run: &Run) -> Self {
+        let text = fs::read_to_string(run.dir.join("raw/browser-profile/DevToolsActivePort")).unwrap();
+        Self { port: text.lines().next().unwrap().parse().unwrap() }
+    }
+
+    fn connect(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(stream, "{request}\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        stream
+    }
+
+    /// The id of the page that runs the model.
+    fn page(&self) -> String {
+        let mut stream = self.connect("GET /json/list HTTP/1.1");
+        let head = head_of(&mut stream).to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap();
+        // Chromium keeps the connection open.
+        let mut body = vec![0; length.trim().parse().unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        let pages: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let page = pages.as_array().unwrap().iter().find(|page| page["url"].as_str().unwrap().ends_with("/run.html"));
+        page.expect("the page of the runtime")["id"].as_str().unwrap().to_owned()
+    }
+
+    fn close_page(&self) {
+        head_of(&mut self.connect(&format!("GET /json/close/{} HTTP/1.1", self.page())));
+    }
+
+    fn reload_page(&self) {
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+        let key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+        let path = format!("/devtools/page/{}", self.page());
+        let mut stream = self.connect(&format!("GET {path} HTTP/1.1\r\n{upgrade}\r\n{key}"));
+        head_of(&mut stream);
+        let message = br#"{"id":1,"method":"Page.reload"}"#;
+        // One whole text, masked by zeros.
+        let length = 0x80 | u8::try_from(message.len()).unwrap();
+        let frame = [&[0x81, length, 0, 0, 0, 0], &message[..]].concat();
+        stream.write_all(&frame).unwrap();
+        // The answer: the browser must not take the end of the connection for that of the wish.
+        stream.read_exact(&mut [0; 2]).unwrap();
+    }
+}
+
+/// The head of an answer.
+fn head_of(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[test]
+fn a_page_that_is_reloaded_leaves_a_partial_run_that_says_so() {
+    let place = Workplace::new();
+    let name = "a_page_that_is_reloaded_leaves_a_partial_run_that_says_so";
+    let Some((live, run)) = live(name, &place, &[DeveloperTools::ARGUMENT]) else { return };
+    DeveloperTools::of(&run).reload_page();
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "the page was reloaded or left");
+}
+
+#[test]
+fn a_page_that_is_closed_leaves_a_partial_run_that_says_so() {
+    let place = Workplace::new();
+    let name = "a_page_that_is_closed_leaves_a_partial_run_that_says_so";
+    let Some((live, run)) = live(name, &place, &[DeveloperTools::ARGUMENT]) else { return };
+    DeveloperTools::of(&run).close_page();
+    let (_, output) = live.wait();
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert_partial(&place, &run, "the page was closed");
+}
+
+/// A folder that dwell takes for a model of WebLLM.
+fn mlc_model(place: &Workplace) -> PathBuf {
+    let folder = place.path().join("mlc");
+    fs::create_dir(&folder).unwrap();
+    for name in ["mlc-chat-config.json", "tensor-cache.json", "tokenizer.json"] {
+        fs::write(folder.join(name), "{}").unwrap();
+    }
+    fs::write(folder.join("model.wasm"), b"\0asm\x01\0\0\0").unwrap();
+    folder
+}
+
+#[test]
+fn a_browser_without_webgpu_or_without_storage_says_what_it_lacks() {
+    let name = "a_browser_without_webgpu_or_without_storage_says_what_it_lacks";
+    if !has_chromium(name) {
+        return;
+    }
+    let place = Workplace::new();
+    let refused = |model: &Path, engine: &str, arguments: &[&str], error: &str, hint: &str| {
+        let output = command(&place, model, engine, arguments).output().unwrap();
+        assert_refused(&place, &output, error, hint);
+        assert!(processes_naming(place.path()).is_empty());
+    };
+    let no_adapter = ["--server-arg=--disable-gpu", "--server-arg=--disable-software-rasterizer"];
+    let compiled = mlc_model(&place);
+    refused(&compiled, "webllm", &no_adapter, "WebLLM needs WebGPU here", "");
+    let small_pool = ["--server-arg=--enable-features=StorageQuotaSettings:PoolSizeBytes/1000"];
+    refused(&compiled, "webllm", &small_pool, "the browser's storage is full", "free disk space");
+    let Some(model) = onnx_model(name, &place) else { return };
+    let on_webgpu = [&no_adapter[..], &["--device", "webgpu"]].concat();
+    refused(&model, "transformers_js", &on_webgpu, "needs WebGPU here", "");
+}
+
+#[test]
+fn a_browser_that_does_not_answer_or_load_in_time_is_ended() {
+    let place = Workplace::new();
+    let model = place.model(slow());
+    let silent = place.path().join("silent");
+    fs::write(&silent, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    fs::set_permissions(&silent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let hurried = ["--ready-secs", "1"];
+    let mut asked = command(&place, &model, "wllama", &hurried);
+    let output = asked.arg("--program").arg(&silent).output().unwrap();
+    let error = "wllama did not become ready within 1 s: Chromium did not answer while calling Browser.getVersion";
+    assert_refused(&place, &output, error, "--ready-secs");
+    let name = "a_browser_that_does_not_answer_or_load_in_time_is_ended";
+    let Some(model) = smollm2(name).filter(|_| has_chromium(name)) else { return };
+    let output = command(&place, &model, "wllama", &hurried).output().unwrap();
+    assert_refused(&place, &output, "wllama did not become ready within 1 s", "--ready-secs");
+    assert!(processes_naming(place.path()).is_empty());
 }
 
 #[test]
@@ -270,5 +445,8 @@ fn what_cannot_be_run_is_refused_with_what_is_needed() {
     refused(command(&place, &empty, "webllm", &[]), "mlc-chat-config.json", "");
     assert!(processes_naming(place.path()).is_empty());
     let listed = dwell().args(["doctor"]).output().unwrap();
-    assert!(text_of(&listed).contains("wllama"), "{}", text_of(&listed));
+    let said = Command::new("chromium").arg("--version").output().unwrap();
+    let version = text_of(&said).split_whitespace().find(|word| word.split('.').count() == 4).unwrap().to_owned();
+    let line = text_of(&listed).lines().find(|line| line.contains("wllama")).unwrap().to_owned();
+    assert!(line.contains(&version), "needed {version:?}: {line}");
 }

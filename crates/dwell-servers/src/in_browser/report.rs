@@ -67,6 +67,8 @@ pub(super) struct Loaded {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Model {
+    /// In the runtime's own words, such as `llama 256M Q4_1`.
+    pub(super) description: Option<String>,
     pub(super) architecture: Option<String>,
     pub(super) layers: Option<u32>,
     #[serde(deserialize_with = "whole")]

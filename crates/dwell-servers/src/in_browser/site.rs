@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use dwell_events::engine::{EngineEvent, EngineKind, Job};
 use dwell_packages::npm::NpmSettings;
-use dwell_web::{Runtime, Stopper, WebModel, WebOptions, WebServer};
+use dwell_web::{GgufFacts, Runtime, Stopper, WebModel, WebOptions, WebServer};
 
 use crate::driver::Teller;
 use crate::{ServerError, ServerPlace};
@@ -18,6 +18,7 @@ pub(super) struct Site {
     address: String,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
+    gguf: Option<GgufFacts>,
 }
 
 impl Site {
@@ -35,12 +36,18 @@ impl Site {
         };
         let cache = place.cache_dir.join("web");
         let files = runtime.default_release().fetch(&NpmSettings::of_this_machine(), &cache, progress)?;
+        let gguf = model.gguf();
         let options = WebOptions { port: 0, runtimes: vec![files], models: vec![model] };
         let server = WebServer::bind(options)?;
         let (address, stopper) = (server.address(), server.stopper());
         // Whoever asks it sees that it does not answer; why is told there.
         let thread = thread::spawn(move || drop(server.run()));
-        Ok(Self { address, stopper, thread: Some(thread) })
+        Ok(Self { address, stopper, thread: Some(thread), gguf })
+    }
+
+    /// What the file of the model says, if it is one.
+    pub(super) fn gguf(&self) -> Option<GgufFacts> {
+        self.gguf
     }
 
     /// Address of the page.
