@@ -1,7 +1,7 @@
 //! Every key of an experiment file: the one place that checks, defaults, schema and documentation come from.
 
 use dwell_events::engine::{EngineKind, KvType, TimeResolution};
-use dwell_events::server::{Api, StartKind};
+use dwell_events::server::{Api, PageDevice, StartKind};
 use dwell_events::{CollectorName, Compression, Definitions, Metric, UnknownPolicy};
 
 use crate::keys::{DefaultValue, Key, Kind, ListRule};
@@ -131,6 +131,12 @@ const KEYS: &[Key] = &[
         Kind::List(&Kind::Text, ListRule::Any),
         DefaultValue::Texts(&[]),
         "are given to the program after those that dwell gives",
+    ),
+    key(
+        "models[].server.device",
+        Kind::Choice(PageDevice::NAMES),
+        DefaultValue::Absent("`webgpu` for webllm, else `wasm`"),
+        "is what computes in a page of a browser",
     ),
     key(
         "models[].server.pid",

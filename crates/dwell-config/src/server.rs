@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dwell_events::server::{Api, KvEventsOptions, ServerOptions};
+use dwell_events::server::{Api, KvEventsOptions, PageDevice, ServerOptions};
 use serde::{Deserialize, Serialize};
 
 /// How a runtime is reached or started.
@@ -15,6 +15,8 @@ pub struct ServerConfig {
     pub program: Option<PathBuf>,
     /// Arguments that the program gets besides those that dwell gives.
     pub arguments: Vec<String>,
+    /// What computes in a page of a browser.
+    pub device: Option<PageDevice>,
     /// Process of a server that runs already.
     pub pid: Option<u32>,
     /// The model's name on the server.
@@ -52,6 +54,7 @@ impl ServerConfig {
             url: self.url.clone(),
             program: self.program.clone(),
             arguments: self.arguments.clone(),
+            device: self.device,
             pid: self.pid,
             model_name: self.model_name.clone(),
             api: self.api.unwrap_or_default(),

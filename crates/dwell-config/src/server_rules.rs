@@ -115,6 +115,7 @@ impl ServerKeys<'_, '_, '_> {
     fn check(mut self) {
         self.url_or_program();
         self.scheme();
+        self.device();
         self.kv_events();
     }
 
@@ -167,6 +168,14 @@ impl ServerKeys<'_, '_, '_> {
         let scheme = url.and_then(|url| url.split_once("://")).map(|(scheme, _)| scheme.to_owned());
         if let Some(scheme) = scheme.filter(|scheme| !matches!(scheme.as_str(), "http" | "https")) {
             self.add(".url", format!("the scheme {scheme:?}"), "http or https");
+        }
+    }
+
+    fn device(&mut self) {
+        if self.has(".device") && !self.engine.profile().is_in_browser {
+            let found = format!("a device of a browser for {}", self.engine.name());
+            let needed = EngineKind::names_of(|profile| profile.is_in_browser);
+            self.add(".device", found, &format!("{needed}: other engines do not run in a page"));
         }
     }
 

@@ -8,6 +8,7 @@ use common::{LEAST, experiment, problem, refused};
 use dwell_config::Figures;
 use dwell_events::CollectorName;
 use dwell_events::Hint;
+use dwell_events::server::PageDevice;
 use dwell_events::{Compression, Definitions, Metric, UnknownPolicy};
 
 /// A text after the least one.
@@ -215,6 +216,11 @@ fn an_engine_and_its_server_must_fit() {
         ("engine: llama_cli", "models[0]", "neither path nor name"),
         ("engine: ollama, path: a, name: b", "models[0]", "both path and name"),
         (
+            "path: a, engine: llama_server, server: {device: webgpu}",
+            "models[0].server.device",
+            "a device of a browser for llama_server",
+        ),
+        (
             "engine: openai, server: {url: x, kv_events: {endpoint: 'tcp://x'}}",
             "models[0].server.kv_events",
             "KV events of openai",
@@ -244,6 +250,8 @@ fn a_server_may_have_the_model() {
     let named = model("engine: ollama, server: {program: ollama, model_name: tiny, api: chat}");
     assert_eq!(named.server.options().model_name.as_deref(), Some("tiny"));
     assert_eq!(named.server.kv_events.options(), None);
+    let page = model("engine: transformers_js, server: {model_name: /models/onnx, device: webgpu}");
+    assert_eq!(page.server.options().device, Some(PageDevice::WebGpu));
     let folder = model("engine: vllm, server: {model_name: /models/tiny}");
     assert_eq!((folder.path, folder.server.options().model_name.as_deref()), (None, Some("/models/tiny")));
     let vllm = model("engine: vllm, server: {url: x, program: , kv_events: {endpoint: 'tcp://x', topic: kv}}");
