@@ -34,7 +34,7 @@ const found = await withPages({ folders: { "/models/": dirname(gguf) } }, async 
     }
     measured.push({ off: costs[0], on: costs[INTERVAL_MS] });
   }
-  return summary(measured);
+  return { measured, ...summary(measured) };
 });
 console.log(isJson ? JSON.stringify(found) : inWords(found));
 
@@ -74,6 +74,7 @@ async function costOf(run, pid, intervalMs) {
   return {
     page_ns: of((thread) => thread === String(pid)) / usage.completion_tokens,
     process_ns: of(() => true) / usage.completion_tokens,
+    samples: ofType(events, "sample").length / usage.completion_tokens,
     tokens_per_s: (1000 * (usage.completion_tokens - 1)) / timings.predicted_ms,
   };
 }
@@ -86,12 +87,18 @@ function summary(measured) {
     const [low, high] = intervalOfMedian(ratios);
     return { median: middle(ratios), low, high };
   };
+  const token_ns = middle(all(({ off }) => off.process_ns));
+  const sample_ns = middle(all(({ on, off }) => (on.page_ns - off.page_ns) / on.samples));
   return {
     pairs: measured.length,
     tokens: Number(tokens),
-    process_ns_off: middle(all(({ off }) => off.process_ns)),
+    process_ns_off: token_ns,
     page_ns_off: middle(all(({ off }) => off.page_ns)),
     page_ns_more: middle(all(({ on, off }) => on.page_ns - off.page_ns)),
+    samples_per_token: middle(all(({ on }) => on.samples)),
+    sample_ns,
+    // A token takes longer on a machine that does other work, and more samples are then taken while it is computed.
+    alone_ratio: 1 + (sample_ns * (1 + token_ns / (INTERVAL_MS * 1e6))) / token_ns,
     cpu_ratio: ratio(({ process_ns }) => process_ns),
     speed_ratio: ratio(({ tokens_per_s }) => tokens_per_s),
   };
@@ -104,14 +111,16 @@ function intervalOfMedian(sorted) {
   return [sorted[low], sorted[sorted.length - 1 - low]];
 }
 
-function inWords({ pairs: count, process_ns_off, page_ns_off, page_ns_more, cpu_ratio, speed_ratio }) {
+function inWords(found) {
+  const { pairs: count, process_ns_off, page_ns_off, page_ns_more, samples_per_token, sample_ns } = found;
   const ratio = ({ median, low, high }) => `${median.toFixed(4)} (${low.toFixed(4)} to ${high.toFixed(4)})`;
   const ms = (ns) => `${(ns / 1e6).toFixed(3)} ms`;
   return [
     `${count} pairs of ${tokens} tokens, with samples every ${INTERVAL_MS} ms and with none`,
     `processor time of a token, with none: ${ms(process_ns_off)}, of which the page's own thread has ${ms(page_ns_off)}`,
-    `more of the page's own thread, with samples: ${ms(page_ns_more)}`,
-    `processor time of a token, ratio: ${ratio(cpu_ratio)}`,
-    `tokens per second, ratio: ${ratio(speed_ratio)}`,
+    `more of the page's own thread, with samples: ${ms(page_ns_more)}, ${ms(sample_ns)} for each of ${samples_per_token} samples`,
+    `processor time of a token, ratio: ${ratio(found.cpu_ratio)}`,
+    `the same with the samples of a machine that does nothing else: ${found.alone_ratio.toFixed(4)}`,
+    `tokens per second, ratio: ${ratio(found.speed_ratio)}`,
   ].join("\n");
 }
