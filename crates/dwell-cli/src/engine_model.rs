@@ -107,9 +107,10 @@ type HasUse = fn(&EngineProfile) -> bool;
 pub(crate) fn check_engine_options(args: &RunArgs) -> Result<(), Failure> {
     let (engine, server) = (args.engine, &args.server);
     let profile = engine.profile();
-    let options: [(&str, bool, HasUse); 3] = [
+    let options: [(&str, bool, HasUse); 4] = [
         ("--url", server.url.is_some(), EngineProfile::is_joinable),
         ("--program", server.program.is_some(), EngineProfile::is_startable),
+        ("--device", server.device.is_some(), |profile| profile.is_in_browser),
         ("--kv-events", server.kv_events.is_some(), |profile| profile.publishes_kv_events),
     ];
     if let Some((option, _, has_use)) =

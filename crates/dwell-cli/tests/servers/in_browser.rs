@@ -429,6 +429,8 @@ fn what_cannot_be_run_is_refused_with_what_is_needed() {
     let refused = |mut command: Command, error: &str, hint: &str| {
         assert_refused(&place, &command.output().unwrap(), error, hint);
     };
+    let no_page = ["--device", "webgpu"];
+    refused(command(&place, &model, "llama_cpp", &no_page), "--device with the engine llama_cpp", "--engine wllama");
     let no_browser = ["--program", "/nonexistent/chromium"];
     refused(command(&place, &model, "wllama", &no_browser), "nothing is there, a program is needed", "--program");
     let cut = place.path().join("cut.gguf");
