@@ -34,6 +34,7 @@ mod sequence;
 mod subscribe;
 mod tokens;
 mod tracker;
+pub mod zmtp;
 
 pub use build::build_kv_blocks;
 pub use copy::{CopiedFile, CopiedRecordings, copy_recordings};

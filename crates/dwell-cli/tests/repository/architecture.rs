@@ -33,8 +33,6 @@ const NOT_PURE: [&str; 22] = [
     "tokio",
     "ureq",
     "walkdir",
-    "zeromq",
-    "zeromq-src",
 ];
 /// What pure code does not name: files, threads, the network, processes, the environment, clocks.
 const NOT_PURE_WORDS: [&str; 9] =
@@ -219,9 +217,7 @@ fn pure_crates_name_no_file_no_thread_and_no_clock() {
 #[test]
 fn reading_results_pulls_in_no_runtime_for_sockets_and_the_wheel_no_parquet() {
     let packages = Packages::read();
-    for (name, unwanted) in
-        [("dwell-report", &["tokio", "zeromq"][..]), ("dwell-python", &["tokio", "zeromq", "parquet"])]
-    {
+    for (name, unwanted) in [("dwell-report", &["tokio"][..]), ("dwell-python", &["tokio", "parquet"])] {
         let reached = packages.reached(name);
         let found: Vec<&&str> = unwanted.iter().filter(|name| reached.contains(*name)).collect();
         assert!(found.is_empty(), "{name} is built from {found:?}");

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::oneshot;
-use zeromq::SubSocket;
 
+use crate::zmtp::Connection;
 use crate::{RawBatch, SubscribeError};
-use receiver::{Receiver, socket_at};
+use receiver::{Receiver, connected};
 
 /// Between two attempts to reach a server that is being started.
 const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(50);
@@ -90,14 +90,14 @@ impl Subscription {
         on_batch: impl FnMut(RawBatch) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Self, SubscribeError> {
         let (stop, stopped) = oneshot::channel();
-        let (connected, is_connected) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
         let endpoint = options.endpoint.clone();
-        let receive = move || receive(options, on_batch, stopped, &connected);
+        let receive = move || receive(options, on_batch, stopped, &answer);
         let thread = std::thread::Builder::new()
             .name("dwell-kv-events".to_owned())
             .spawn(receive)
             .map_err(|source| SubscribeError::NoThread { source })?;
-        let reason = match is_connected.recv() {
+        let reason = match answered.recv() {
             Ok(Ok(())) => return Ok(Self { stop: Some(stop), thread }),
             Ok(Err(reason)) => reason,
             Err(_) => "the receiving thread ended".to_owned(),
@@ -129,11 +129,11 @@ fn receive(
     options: SubscribeOptions,
     on_batch: impl FnMut(RawBatch) -> ControlFlow<()> + Send,
     mut stopped: oneshot::Receiver<()>,
-    connected: &mpsc::Sender<Result<(), String>>,
+    is_connected: &mpsc::Sender<Result<(), String>>,
 ) -> SubscriptionSummary {
     let answer = |answer| {
         // Nobody waits for it if `start` was given up.
-        let _ = connected.send(answer);
+        let _ = is_connected.send(answer);
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -145,15 +145,15 @@ fn receive(
     runtime.block_on(async {
         if options.awaits_server {
             answer(Ok(()));
-            return match awaited_socket(&options, &mut stopped).await {
-                Some(socket) => Receiver::new(options, socket, on_batch).run(stopped).await,
+            return match awaited_connection(&options, &mut stopped).await {
+                Some(connection) => Receiver::new(options, connection, on_batch).run(stopped).await,
                 None => SubscriptionSummary::default(),
             };
         }
-        match socket_at(&options).await {
-            Ok(socket) => {
+        match connected(&options).await {
+            Ok(connection) => {
                 answer(Ok(()));
-                Receiver::new(options, socket, on_batch).run(stopped).await
+                Receiver::new(options, connection, on_batch).run(stopped).await
             }
             Err(error) => {
                 answer(Err(error.to_string()));
@@ -164,15 +164,15 @@ fn receive(
 }
 
 /// Tries to connect until a server is there; none if that is given up before.
-async fn awaited_socket(options: &SubscribeOptions, stopped: &mut oneshot::Receiver<()>) -> Option<SubSocket> {
+async fn awaited_connection(options: &SubscribeOptions, stopped: &mut oneshot::Receiver<()>) -> Option<Connection> {
     loop {
         let tried = tokio::select! {
             biased;
             _ = &mut *stopped => return None,
-            tried = socket_at(options) => tried,
+            tried = connected(options) => tried,
         };
         match tried {
-            Ok(socket) => return Some(socket),
+            Ok(connection) => return Some(connection),
             Err(_) => tokio::time::sleep(TRY_AGAIN_PAUSE).await,
         }
     }

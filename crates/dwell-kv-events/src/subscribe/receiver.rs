@@ -1,41 +1,43 @@
 //! The loop of the receiving thread.
 
+use std::io::{self, ErrorKind};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use dwell_clock::monotonic_ns;
 use tokio::sync::oneshot;
-use zeromq::{Socket, SocketOptions, SocketRecv, SubSocket, ZmqError, ZmqMessage};
 
 use super::replay::{Replay, Reply};
 use super::{SubscribeOptions, SubscriptionSummary};
 use crate::RawBatch;
 use crate::limits::{PAYLOAD_MAX_BYTES, TOPIC_MAX_BYTES};
 use crate::sequence::{Arrival, Sequences};
+use crate::zmtp::{Connection, Incoming, Role};
 
 /// After a replay in vain none is tried for a while, so that a replay endpoint that is gone does not hold up the rest.
 const REPLAY_PAUSE: Duration = Duration::from_secs(10);
-/// After an error of the socket, which connects again by itself.
-const ERROR_PAUSE: Duration = Duration::from_millis(50);
+/// After the connection broke, and between attempts to connect again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
 /// At the end: the pause after which nothing more is expected, and how long a server that never pauses is listened to.
 const LAST_BATCHES_PAUSE: Duration = Duration::from_millis(50);
 const LAST_BATCHES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A socket that is connected to the publisher.
-pub(super) async fn socket_at(options: &SubscribeOptions) -> Result<SubSocket, ZmqError> {
-    let mut socket_options = SocketOptions::default();
-    socket_options.connect_timeout(options.connect_timeout);
-    let mut socket = SubSocket::with_options(socket_options);
-    socket.subscribe(&options.topic).await?;
-    socket.connect(&options.endpoint).await?;
-    Ok(socket)
+/// A connection to the publisher that has subscribed.
+pub(super) async fn connected(options: &SubscribeOptions) -> io::Result<Connection> {
+    let connect = async {
+        let mut connection = Connection::open(&options.endpoint, Role::Sub).await?;
+        connection.subscribe(&options.topic).await?;
+        Ok(connection)
+    };
+    tokio::time::timeout(options.connect_timeout, connect).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 /// Receives from one endpoint.
 pub(super) struct Receiver<F> {
     options: SubscribeOptions,
-    socket: SubSocket,
+    /// None while it is broken.
+    connection: Option<Connection>,
     on_batch: F,
     sequences: Sequences,
     summary: SubscriptionSummary,
@@ -43,10 +45,10 @@ pub(super) struct Receiver<F> {
 }
 
 impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
-    pub(super) fn new(options: SubscribeOptions, socket: SubSocket, on_batch: F) -> Self {
+    pub(super) fn new(options: SubscribeOptions, connection: Connection, on_batch: F) -> Self {
         Self {
             options,
-            socket,
+            connection: Some(connection),
             on_batch,
             sequences: Sequences::default(),
             summary: SubscriptionSummary::default(),
@@ -57,19 +59,12 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
     /// Receives until it is told to stop, or whoever takes the batches wants no more.
     pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> SubscriptionSummary {
         loop {
-            let received = tokio::select! {
+            let incoming = tokio::select! {
                 biased;
                 _ = &mut stopped => break,
-                received = self.socket.recv() => received,
+                incoming = self.receive() => incoming,
             };
-            let flow = match received {
-                Ok(message) => self.take(message).await,
-                Err(_) => {
-                    tokio::time::sleep(ERROR_PAUSE).await;
-                    ControlFlow::Continue(())
-                }
-            };
-            if flow.is_break() {
+            if self.take(incoming).await.is_break() {
                 return self.summary;
             }
         }
@@ -85,17 +80,41 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
     async fn take_arrived(&mut self) -> ControlFlow<()> {
         let deadline = tokio::time::Instant::now() + LAST_BATCHES_WITHIN;
         while tokio::time::Instant::now() < deadline {
-            match tokio::time::timeout(LAST_BATCHES_PAUSE, self.socket.recv()).await {
-                Ok(Ok(message)) => self.take(message).await?,
-                Ok(Err(_)) | Err(_) => break,
+            match tokio::time::timeout(LAST_BATCHES_PAUSE, self.receive()).await {
+                Ok(incoming) => self.take(incoming).await?,
+                Err(_) => break,
             }
         }
         ControlFlow::Continue(())
     }
 
-    async fn take(&mut self, message: ZmqMessage) -> ControlFlow<()> {
+    /// Waits for what the publisher sends next, and connects again if the connection is broken.
+    async fn receive(&mut self) -> Incoming {
+        loop {
+            match &mut self.connection {
+                Some(connection) => match connection.receive().await {
+                    Ok(incoming) => return incoming,
+                    Err(error) => {
+                        self.summary.malformed_messages += u64::from(error.kind() == ErrorKind::InvalidData);
+                        self.connection = None;
+                    }
+                },
+                None => {
+                    tokio::time::sleep(RECONNECT_PAUSE).await;
+                    self.connection = connected(&self.options).await.ok();
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, incoming: Incoming) -> ControlFlow<()> {
         let received_ns = monotonic_ns();
-        let Some(mut batch) = batch_of(&message.into_vec()) else {
+        let batch = match incoming {
+            Incoming::Message(frames) => batch_of(frames),
+            Incoming::Oversized => None,
+            Incoming::Command(_) => return ControlFlow::Continue(()),
+        };
+        let Some(mut batch) = batch else {
             self.summary.malformed_messages += 1;
             return ControlFlow::Continue(());
         };
@@ -172,13 +191,10 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
 }
 
 /// `[topic, number, payload]`, or without a topic, as older servers replay. None if it is not that.
-pub(super) fn batch_of(frames: &[impl AsRef<[u8]>]) -> Option<RawBatch> {
-    let (topic, number, payload) = match frames {
-        [topic, number, payload] => (topic.as_ref(), number.as_ref(), payload.as_ref()),
-        [number, payload] => (&[][..], number.as_ref(), payload.as_ref()),
-        _ => return None,
-    };
+pub(super) fn batch_of(mut frames: Vec<Vec<u8>>) -> Option<RawBatch> {
+    let (payload, number) = (frames.pop()?, frames.pop()?);
+    let topic = frames.pop().unwrap_or_default();
     let sequence = u64::from_be_bytes(number.try_into().ok()?);
-    let is_fit = payload.len() <= PAYLOAD_MAX_BYTES && topic.len() <= TOPIC_MAX_BYTES;
-    is_fit.then(|| RawBatch { sequence, topic: topic.to_vec(), payload: payload.to_vec(), ..RawBatch::default() })
+    let is_fit = frames.is_empty() && payload.len() <= PAYLOAD_MAX_BYTES && topic.len() <= TOPIC_MAX_BYTES;
+    is_fit.then(|| RawBatch { sequence, topic, payload, ..RawBatch::default() })
 }
