@@ -8,7 +8,7 @@ use anyhow::Context;
 use dwell_packages::PackagedFile;
 
 use crate::cache::{CachePart, download};
-use crate::messages::Failure;
+use crate::messages::{Failure, hinted};
 
 /// Where programs are kept.
 const PROGRAMS: CachePart = CachePart { folder: "programs", instead: "name the program with --duckdb" };
@@ -32,7 +32,10 @@ pub(crate) fn duckdb_program(named: Option<&Path>, may_fetch: bool) -> anyhow::R
     }
     let cached = PROGRAMS.path()?.join(format!("duckdb-{}", PACKAGED.version));
     match (cached.exists(), may_fetch) {
-        (true, _) => Ok(cached),
+        (true, _) => {
+            PACKAGED.check_copy(&cached).map_err(hinted)?;
+            Ok(cached)
+        }
         (false, true) => download_program(&cached).map(|()| cached),
         (false, false) => Err(Failure::new("looking for DuckDB's command found no `duckdb` on the PATH")
             .hint("download it with `dwell sql --fetch …`, or install it with `pip install duckdb-cli`")

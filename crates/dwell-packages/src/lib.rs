@@ -15,6 +15,7 @@
 
 mod address;
 mod connections;
+mod content;
 mod download;
 mod error;
 mod fetch;

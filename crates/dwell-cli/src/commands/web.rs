@@ -1,7 +1,7 @@
 //! `dwell web`: models in the browser, until Ctrl-C.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dwell_report::text::bytes;
@@ -53,7 +53,11 @@ fn opened(model: &Path) -> anyhow::Result<WebModel> {
 
 fn cached_models() -> Vec<WebModel> {
     let paths = model_cache::cached_files();
-    let opened = paths.iter().filter_map(|path| match WebModel::open(path) {
+    let open = |path: &PathBuf| {
+        model_cache::check_copy(path)?;
+        WebModel::open(path).map_err(hinted)
+    };
+    let opened = paths.iter().filter_map(|path| match open(path) {
         Ok(model) => Some(model),
         Err(error) => {
             say(format_args!("note: a model in the cache is not offered: {error}\n"));

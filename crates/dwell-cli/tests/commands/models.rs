@@ -49,6 +49,28 @@ fn a_pulled_file_with_another_checksum_is_refused_and_not_kept() {
 }
 
 #[test]
+fn a_damaged_model_in_the_cache_is_refused_with_the_way_to_another() {
+    let place = Workplace::new();
+    let models = place.path().join("cache/dwell/models");
+    fs::create_dir_all(&models).unwrap();
+    let copy = models.join("SmolLM2-135M-Instruct.Q4_1.gguf");
+    let refused = |found: &str| {
+        let arguments: [&[&str]; 3] = [&["run"], &["run", "--model", "smollm2"], &["model", "pull", "smollm2"]];
+        for words in arguments {
+            let output = dwell().args(words).env("XDG_CACHE_HOME", place.path().join("cache")).output().unwrap();
+            let said = stderr_of(&output);
+            assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+            assert!(said.contains(found) && said.contains("hint: remove it, and it is fetched again: rm '"), "{said}");
+        }
+    };
+    fs::write(&copy, "half of it").unwrap();
+    refused("found 10 bytes instead of 98362432");
+    fs::File::create(&copy).unwrap().set_len(98_362_432).unwrap();
+    refused("found SHA-256 ");
+    assert_eq!(fs::read_dir(&models).unwrap().count(), 1, "a damaged copy is not noted as checked");
+}
+
+#[test]
 fn without_a_way_to_the_default_model_one_is_made_and_that_is_said() {
     let place = Workplace::new();
     let output = dwell()

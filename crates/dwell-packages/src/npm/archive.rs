@@ -51,9 +51,9 @@ pub(super) fn unpack(
             return Err(unfit(format!("more than {MOST_FILES} files or {MOST_BYTES} bytes")));
         }
         if keeps(&path) {
-            let bytes = entry.size();
-            write(&mut entry, &target.join(&path))?;
-            kept.push(KeptFile { path, bytes });
+            let to = target.join(&path);
+            write(&mut entry, &to)?;
+            kept.push(KeptFile::unpacked(target, path).map_err(|error| ArchiveFault::Write(to, error))?);
         }
     }
     Ok(kept)

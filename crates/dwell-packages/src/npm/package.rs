@@ -41,7 +41,7 @@ impl NpmPackage {
         cache.join(format!("{}-{}", self.name.trim_start_matches('@').replace('/', "-"), self.version))
     }
 
-    /// Its folder in a cache, if every file has the size that it was unpacked with.
+    /// Its folder in a cache, if every file is as it was unpacked.
     pub fn cached(&self, cache: &Path) -> Result<PathBuf, NpmError> {
         let (folder, package, version) = (self.cached_path(cache), self.name, self.version);
         if fs::symlink_metadata(&folder).is_err() {

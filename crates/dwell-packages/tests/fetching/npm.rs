@@ -97,6 +97,7 @@ fn a_damaged_copy_is_told_and_replaced() {
         error
     };
     assert!(told(&|| fs::write(&script, "cut").unwrap()).contains("found 3 bytes in dist/index.js, and 9 are needed"));
+    assert!(told(&|| fs::write(&script, "export []").unwrap()).contains("found other content in dist/index.js"));
     assert!(told(&|| fs::remove_file(&script).unwrap()).contains("found no file dist/index.js"));
     let swap = || {
         fs::remove_file(&script).unwrap();
