@@ -49,7 +49,8 @@ pub struct HttpLimits {
     pub connect: Duration,
     /// Until the whole of a small answer is there.
     pub answer: Duration,
-    /// Between two pieces of an answer that takes as long as a computation; a long prompt is silent for long.
+    /// Between two pieces of an answer that takes as long as a computation, and between two tokens, whatever else comes; a
+    /// long prompt is silent for long.
     pub silence: Duration,
     /// Most bytes of a line or an event.
     pub line_bytes: usize,

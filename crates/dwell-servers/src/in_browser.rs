@@ -22,6 +22,7 @@ use dwell_events::engine::{EngineEvent, EngineKind, Job, LoadedModel};
 use dwell_events::server::{BROWSER_PROFILE_DIR, ReportedBuffer, RequestTimings, ServerDescription};
 
 use job::page_job;
+pub use report::check_page_report;
 use report::{Done, Loaded, Report};
 use site::Site;
 

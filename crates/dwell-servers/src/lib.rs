@@ -42,6 +42,7 @@ pub use client::{Asked, Piece, Runtime, Speaker, Turn};
 pub use driver::{FillTemplate, ServerEngine};
 pub use error::ServerError;
 pub use http::{DecodeError, Decoder, HttpClient, HttpError, HttpLimits, Interruption};
+pub use in_browser::check_page_report;
 pub use installed::{InstalledProgram, installed_programs};
 pub use ndjson::LineDecoder;
 pub use program::find_program;

@@ -170,10 +170,11 @@ impl OllamaRuntime {
                 *timings = line.timings();
             }
             let is_last = line.done;
-            if let Some(piece) = line.into_piece(arrived.arrived_ns)
-                && on_piece(piece).is_break()
-            {
-                return Ok(());
+            if let Some(piece) = line.into_piece(arrived.arrived_ns) {
+                stream.note_token();
+                if on_piece(piece).is_break() {
+                    return Ok(());
+                }
             }
             if is_last {
                 return Ok(());

@@ -310,10 +310,11 @@ impl Runtime for OpenAiRuntime {
                 chunk.add_timings(&mut timings);
                 has_finished |= chunk.is_last();
                 prompt_ids.extend(chunk.take_prompt_ids());
-                if let Some(piece) = chunk.into_piece(event.arrived_ns)
-                    && on_piece(Piece { prompt_ids: std::mem::take(&mut prompt_ids), ..piece }).is_break()
-                {
-                    return Ok(());
+                if let Some(piece) = chunk.into_piece(event.arrived_ns) {
+                    stream.note_token();
+                    if on_piece(Piece { prompt_ids: std::mem::take(&mut prompt_ids), ..piece }).is_break() {
+                        return Ok(());
+                    }
                 }
             }
             if has_finished { Ok(()) } else { Err(stream.cut_off("the stream ended without its last event").into()) }

@@ -300,10 +300,12 @@ fn a_warm_up_that_does_not_end_is_ended() {
 }
 
 #[test]
-fn events_without_a_token_do_not_come_for_ever() {
-    let server = endless(b"data: {\"choices\": []}\n\n".repeat(1000));
-    let failure = run(&job(EngineKind::OpenAi, &server.url, "x", 8), &mut Watcher::default()).unwrap_err();
-    assert!(failure.message.contains("it had a million events and did not end"), "{}", failure.message);
+fn events_without_a_token_and_comments_do_not_come_for_ever() {
+    for behaviour in [Behaviour::EmptyEvents, Behaviour::Comments] {
+        let url = start_server(behaviour).unwrap();
+        let failure = run(&job(EngineKind::OpenAi, &url, "x", 8), &mut Watcher::default()).unwrap_err();
+        assert!(failure.message.contains("it went on for 16 MiB without a token"), "{}", failure.message);
+    }
 }
 
 fn wait_for_the_client_to_leave(connection: &mut TcpStream) {

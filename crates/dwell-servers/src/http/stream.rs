@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use dwell_clock::monotonic_ns;
 use serde::de::DeserializeOwned;
 
 use super::error::first_characters;
@@ -8,8 +10,9 @@ use super::{HttpError, HttpLimits};
 use crate::ndjson::LineDecoder;
 use crate::sse::SseDecoder;
 
-/// Items of an answer that are taken at most. No model says so much; a server may send items without a token for ever.
-const MOST_ITEMS: u64 = 1 << 20;
+/// Bytes of an answer that may come between two tokens: comments, events without text, ids of the prompt. The longest prompt
+/// of any model is a tenth of it.
+const TOKENLESS_MAX_BYTES: u64 = 16 << 20;
 
 /// Turns the bytes of an answer into items, however the bytes are cut.
 pub trait Decoder {
@@ -57,6 +60,11 @@ pub(crate) struct Stream<D: Decoder> {
     /// What comes after everything that is ready: an error, or the end.
     end: Option<Result<(), HttpError>>,
     taken: u64,
+    /// Longest time without a token.
+    longest_wait: Duration,
+    /// When the last token came, or the answer began.
+    token_ns: u64,
+    bytes_since_token: u64,
 }
 
 /// An answer of server-sent events.
@@ -67,19 +75,34 @@ pub(crate) type LineStream = Stream<LineDecoder>;
 
 impl EventStream {
     pub(super) fn events(exchange: Exchange, limits: &HttpLimits) -> Self {
-        Self::new(exchange, SseDecoder::new(limits.line_bytes))
+        Self::new(exchange, SseDecoder::new(limits.line_bytes), limits.silence)
     }
 }
 
 impl LineStream {
     pub(super) fn lines(exchange: Exchange, limits: &HttpLimits) -> Self {
-        Self::new(exchange, LineDecoder::new(limits.line_bytes))
+        Self::new(exchange, LineDecoder::new(limits.line_bytes), limits.silence)
     }
 }
 
 impl<D: Decoder> Stream<D> {
-    fn new(exchange: Exchange, decoder: D) -> Self {
-        Self { exchange, decoder, ready: VecDeque::new(), end: None, taken: 0 }
+    fn new(exchange: Exchange, decoder: D, longest_wait: Duration) -> Self {
+        Self {
+            exchange,
+            decoder,
+            ready: VecDeque::new(),
+            end: None,
+            taken: 0,
+            longest_wait,
+            token_ns: monotonic_ns(),
+            bytes_since_token: 0,
+        }
+    }
+
+    /// Notes that an item brought a token. An answer goes on only as long as tokens come.
+    pub(crate) fn note_token(&mut self) {
+        self.token_ns = monotonic_ns();
+        self.bytes_since_token = 0;
     }
 
     /// Waits for the next item; `None` is the proper end of the answer.
@@ -102,8 +125,11 @@ impl<D: Decoder> Stream<D> {
     fn take_more(&mut self) {
         let mut items = Vec::new();
         let (arrived_ns, decoded, is_last) = match self.exchange.next_bytes() {
-            Ok(Some(arrived)) => (arrived.arrived_ns, self.decoder.push(&arrived.bytes, &mut items), false),
-            Ok(None) => (dwell_clock::monotonic_ns(), self.decoder.finish(&mut items), true),
+            Ok(Some(arrived)) => {
+                self.bytes_since_token += arrived.bytes.len() as u64;
+                (arrived.arrived_ns, self.decoder.push(&arrived.bytes, &mut items), false)
+            }
+            Ok(None) => (monotonic_ns(), self.decoder.finish(&mut items), true),
             Err(error) => return self.end = Some(Err(error)),
         };
         for item in items {
@@ -111,13 +137,23 @@ impl<D: Decoder> Stream<D> {
             self.ready.push_back(Arrived { arrived_ns, number: self.taken, item });
         }
         match decoded {
-            Ok(()) if self.taken > MOST_ITEMS => {
-                self.end = Some(Err(self.cut_off("it had a million events and did not end")));
-            }
             Ok(()) if is_last => self.end = Some(Ok(())),
-            Ok(()) => {}
+            Ok(()) => self.end = self.tokenless().map(Err),
             Err(error) => self.end = Some(Err(self.decode_failure(error))),
         }
+    }
+
+    /// The error of an answer that goes on without a token.
+    fn tokenless(&self) -> Option<HttpError> {
+        if self.bytes_since_token > TOKENLESS_MAX_BYTES {
+            let mib = TOKENLESS_MAX_BYTES >> 20;
+            return Some(self.cut_off(&format!("it went on for {mib} MiB without a token, and dwell ended it")));
+        }
+        let waited = Duration::from_nanos(monotonic_ns().saturating_sub(self.token_ns));
+        let is_too_long = waited > self.longest_wait;
+        is_too_long.then(|| {
+            self.cut_off(&format!("it went on for {} s without a token, and dwell ended it", waited.as_secs()))
+        })
     }
 
     fn decode_failure(&self, error: DecodeError) -> HttpError {
@@ -155,5 +191,38 @@ impl<D: Decoder> Stream<D> {
     /// The answer ended properly as HTTP, but not as the API says.
     pub(crate) fn cut_off(&self, reason: &str) -> HttpError {
         self.exchange.cut_off(reason)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use dwell_events::engine::EngineKind;
+
+    use super::super::{HttpClient, Interruption};
+    use super::*;
+
+    #[test]
+    fn keep_alives_do_not_put_off_the_end_of_a_silent_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]);
+            let mut sent = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(10));
+                sent = connection.write_all(b": keep-alive\n\n");
+            }
+        });
+        let limits = HttpLimits { silence: Duration::from_millis(500), ..HttpLimits::default() };
+        let client = HttpClient::new(EngineKind::OpenAi, &url, None, Interruption::default()).unwrap();
+        let mut stream = client.with_limits(limits).post_events("/", &()).unwrap();
+        let error = stream.next_item().unwrap_err().to_string();
+        assert!(error.contains("it went on for 0 s without a token, and dwell ended it"), "{error}");
     }
 }

@@ -38,6 +38,19 @@ impl Report {
     }
 }
 
+/// Reads what a page reports, as fuzzing does.
+pub fn check_page_report(text: &str) -> Result<(), String> {
+    let clock = PageClock::default();
+    match Report::parse(text)? {
+        Report::Loaded(loaded) => drop((loaded.buffers(loaded.uses_webgpu()), loaded.kv.held_bytes())),
+        Report::Sample(sample) => drop(sample.of_page(&clock, None, None)),
+        Report::Done(done) => drop(done.timings(None)),
+        Report::Token(token) => drop((token.text, clock.monotonic_ns(token.t_ms))),
+        Report::Loading { .. } | Report::Prompt { .. } | Report::Error(_) | Report::Unknown => {}
+    }
+    Ok(())
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Token {
     /// Milliseconds since 1970, by the page's clock.

@@ -113,6 +113,7 @@ fn listen(
         let tokens = chunk.tokens_predicted.saturating_sub(known_tokens);
         known_tokens = known_tokens.max(chunk.tokens_predicted);
         if tokens > 0 || !chunk.content.is_empty() {
+            stream.note_token();
             let piece = Piece {
                 arrived_ns: arrived.arrived_ns,
                 text: chunk.content.clone(),
