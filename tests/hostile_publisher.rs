@@ -45,11 +45,13 @@ pub enum Publishing {
     NoGreeting,
     /// Closes in the middle of a batch.
     CutOff,
+    /// Sends batches for ever, with numbers that are always new.
+    EndlessBatches,
 }
 
 impl Publishing {
     /// All ways to misbehave.
-    pub const HOSTILE: [Self; 10] = [
+    pub const HOSTILE: [Self; 11] = [
         Self::HugeFrame,
         Self::ClaimedFrame,
         Self::ImpossibleLength,
@@ -60,6 +62,7 @@ impl Publishing {
         Self::SlowGreeting,
         Self::NoGreeting,
         Self::CutOff,
+        Self::EndlessBatches,
     ];
 }
 
@@ -92,7 +95,7 @@ fn publish(mut connection: TcpStream, publishing: Publishing) -> io::Result<()> 
     }
     connection.write_all(&greeting())?;
     connection.write_all(&frame(COMMAND, b"\x05READY\x0bSocket-Type\0\0\0\x03PUB"))?;
-    // Greeting, command and subscription of the other side. Whoever subscribes sends nothing later.
+    // Greeting, command, and subscription or request of the other side, which sends nothing later.
     connection.read_exact(&mut [0; 64])?;
     read_frame(&mut connection)?;
     read_frame(&mut connection)?;
@@ -118,6 +121,9 @@ fn publish(mut connection: TcpStream, publishing: Publishing) -> io::Result<()> 
         Publishing::LargeBatches => {
             let payload = vec![0xc0; LARGE_BYTES];
             (0..u64::MAX).try_for_each(|number| connection.write_all(&batch(number, &payload)))
+        }
+        Publishing::EndlessBatches => {
+            (0..u64::MAX).try_for_each(|number| connection.write_all(&batch(number, &stored(number))))
         }
         Publishing::CutOff => {
             let whole = batch(0, &stored(0));

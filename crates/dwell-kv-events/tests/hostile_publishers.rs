@@ -54,9 +54,24 @@ fn no_publisher_takes_more_memory_than_a_few_batches_or_holds_up_the_end() {
             matches!(publishing, Publishing::SlowGreeting | Publishing::NoGreeting | Publishing::ClaimedCommand);
         assert_eq!(summary.is_none(), never_connects, "{publishing:?}: {summary:?}");
         let counted = summary.is_some_and(|summary| summary.malformed_messages > 0);
-        let is_well_formed = never_connects || matches!(publishing, Publishing::LargeBatches | Publishing::CutOff);
+        let is_well_formed = never_connects
+            || matches!(publishing, Publishing::LargeBatches | Publishing::CutOff | Publishing::EndlessBatches);
         assert_eq!(counted, !is_well_formed, "{publishing:?}");
     }
+}
+
+#[test]
+fn a_replay_without_end_does_not_hold_up_the_end() {
+    let options = SubscribeOptions {
+        replay_endpoint: Some(start_publisher(Publishing::EndlessBatches).unwrap()),
+        replay_timeout: Duration::from_secs(120),
+        ..options(Publishing::Good { batches: 0, pause: Duration::ZERO })
+    };
+    let subscription = Subscription::start(options, |_| ControlFlow::Continue(())).unwrap();
+    let begin = Instant::now();
+    let summary = subscription.stop();
+    assert!(summary.failed_replays == 1 && summary.replayed_batches > 0, "{summary:?}");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 #[test]

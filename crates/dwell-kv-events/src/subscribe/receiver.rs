@@ -22,6 +22,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 /// At the end: the pause after which nothing more is expected, and how long a server that never pauses is listened to.
 const LAST_BATCHES_PAUSE: Duration = Duration::from_millis(50);
 const LAST_BATCHES_WITHIN: Duration = Duration::from_secs(1);
+/// And how long both that and the replay of what did not come may take: whoever presses Ctrl-C waits for it.
+const END_WITHIN: Duration = Duration::from_millis(1500);
 
 /// A connection to the publisher that has subscribed.
 pub(super) async fn connected(options: &SubscribeOptions) -> io::Result<Connection> {
@@ -68,11 +70,13 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
                 return self.summary;
             }
         }
+        let begin = Instant::now();
         if self.take_arrived().await.is_break() {
             return self.summary;
         }
         // What is still under way, or was dropped at the end. How much there is, only the publisher knows.
-        let _ = self.replay(self.sequences.next()..u64::MAX).await;
+        let within = END_WITHIN.saturating_sub(begin.elapsed()).min(self.options.replay_timeout);
+        let _ = self.replay(self.sequences.next()..u64::MAX, within).await;
         self.summary
     }
 
@@ -128,7 +132,7 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
                 self.summary.restarts += u64::from(has_restarted);
                 if !missing.is_empty() {
                     let wanted = missing.end - missing.start;
-                    let brought = self.replay(missing).await?;
+                    let brought = self.replay(missing, self.options.replay_timeout).await?;
                     let lost = wanted.saturating_sub(brought);
                     let count =
                         if is_history { &mut self.summary.unseen_batches } else { &mut self.summary.lost_batches };
@@ -141,13 +145,13 @@ impl<F: FnMut(RawBatch) -> ControlFlow<()>> Receiver<F> {
     }
 
     /// Asks for batches again and hands them on; how many that were.
-    async fn replay(&mut self, missing: Range<u64>) -> ControlFlow<(), u64> {
+    async fn replay(&mut self, missing: Range<u64>, within: Duration) -> ControlFlow<(), u64> {
         let is_paused = self.no_replay_before.is_some_and(|moment| Instant::now() < moment);
         let Some(endpoint) = self.options.replay_endpoint.clone().filter(|_| !is_paused) else {
             return ControlFlow::Continue(0);
         };
         let mut brought = 0;
-        let deadline = tokio::time::Instant::now() + self.options.replay_timeout;
+        let deadline = tokio::time::Instant::now() + within;
         let asked = tokio::time::timeout_at(deadline, Replay::ask(&endpoint, missing.start)).await;
         let mut replay = match asked {
             Ok(Ok(replay)) => replay,
