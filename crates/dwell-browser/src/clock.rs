@@ -9,8 +9,8 @@ const PAGE_TIME: &str = "performance.timeOrigin + performance.now()";
 /// Round trips of which the shortest counts.
 const ROUND_TRIPS: usize = 32;
 
-/// From the times of a page to CLOCK_MONOTONIC.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// From the times of a page to CLOCK_MONOTONIC; by default they are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PageClock {
     /// CLOCK_MONOTONIC minus the time of the page.
     offset_ns: i128,

@@ -23,4 +23,5 @@ pub use browser::{Browser, BrowserProcess};
 pub use clock::PageClock;
 pub use error::BrowserError;
 pub use launch::{Launch, NO_SANDBOX};
+pub use messages::read_message;
 pub use page::{HeapUsage, Page, PageEvent};

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 pub(crate) const MESSAGE_MAX_BYTES: usize = 16 << 20;
 
 /// Reads the next message into `message`; false at the end of the stream. An incomplete last message counts as none.
-pub(crate) fn read_message(stream: &mut impl BufRead, message: &mut Vec<u8>) -> io::Result<bool> {
+pub fn read_message(stream: &mut impl BufRead, message: &mut Vec<u8>) -> io::Result<bool> {
     message.clear();
     loop {
         let part = match stream.fill_buf() {

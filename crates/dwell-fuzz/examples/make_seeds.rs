@@ -29,6 +29,12 @@ const METRICS: &str = "# HELP a b\n# TYPE vllm:cache_usage gauge\nvllm:cache_usa
                        requests_total 1e3\nbucket_le{le=\"+Inf\"} NaN\nbare -Inf\n";
 const LACKEY: &str =
     "==9== Lackey\nI  0400,3\n S 1ffe0,8\nI  0403,3\n M 1ffe0,4\nout\n L 1ffeffff30,8\n L 20x0,1\n L 2000";
+const OBSERVED: &str = r#"{"timestamp":1700000000.5,"interval_s":5.0,"latency_histogram":[{"device_id":266338304,"device_name":"vda","total":3,"buckets":[{"slot":7,"count":3,"bucket_low":128,"bucket_high":255}],"operations":[{"operation":"read","requests":3,"bytes":4096,"latency_ns":9000}]}],"inflight":[{"device_id":266338304,"device_name":"vda","count":2}]}
+{"timestamp":1700000005.5,"interval_s":5.0,"begin_ns":5000000,"end_ns":9000000,"off_cpu_ns":{"4711":9},"page_faults":{"4711":7},"pressure":{"cpu":{"some":{"avg10":1.5,"avg60":1.0,"avg300":0.5,"total":99}}}}
+{"timestamp":17000"#;
+const BROWSER: &str = "{\"type\":\"loaded\",\"t_ms\":1,\"model\":{\"parameters\":3e6},\"kv\":{\"preallocated\":true,\"bytes\":9},\"device\":\"webgpu\",\
+                       \"buffers\":[{\"kind\":\"kv_cache\",\"bytes\":10,\"where\":\"webgpu\"}]}\0{\"type\":\"token\",\"t_ms\":1.5,\"text\":\"a\"}\0\
+                       {\"type\":\"sample\",\"t_ms\":1e300,\"gpu\":{\"weight\":-1}}\0{\"type\":\"done\",\"timings\":{\"prompt_ms\":1e99}}\0{";
 const SCRIPT: &str = "# comment
     llama server   100/101   [001] U    1.000000000:       4000 cpu/mem-loads,ldlat=30/P:     7f0000000000        68100142 \
 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A      300       5           401000 \
@@ -68,12 +74,51 @@ fn texts() -> Made {
     put("ndjson", "lines", LINES)?;
     put("prometheus", "metrics", METRICS)?;
     put("kv_json", "lines", KV_LINES)?;
+    put("observe", "lines", OBSERVED)?;
+    put("browser", "reports", BROWSER)?;
+    put(
+        "zmtp",
+        "batch",
+        [
+            &b"\x05\x04\x05\x05READY\x01\x02kv\x01\x08\0\0\0\0\0\0\0\x07"[..],
+            &[2, 0, 0, 0, 0, 0, 0, 0, 3, 0x92, 0xc0, 0x90],
+        ]
+        .concat(),
+    )?;
+    put("zmtp", "claimed", b"\x01\x02\0\0\x40\0\0\0\0\0aaaa")?;
+    put("alloc_ring", "two_chunks", ring_of_allocations(1, 2))?;
+    put("alloc_ring", "huge_counters", ring_of_allocations(u64::MAX, u64::MAX))?;
     for (number, line) in KV_LINES.lines().enumerate() {
         put("kv_msgpack", &format!("batch{number}"), dwell_kv_events::batch_of_line(line.as_bytes())?.payload)?;
     }
     put("experiment", "default", fs::read(root().join("config/default_experiment.yaml"))?)?;
     put("experiment", "tiny", fs::read(root().join("config/tiny_experiment.yaml"))?)?;
     put("rules", "default", fs::read(root().join("config/labeller_rules.yaml"))?)
+}
+
+/// A ring of two chunks, of which a thread has written two events into the first: see the layout in dwell-ring.
+fn ring_of_allocations(sequence: u64, freed: u64) -> Vec<u8> {
+    const COUNTERS_AT: usize = 1152;
+    const CHUNKS_AT: usize = 8192;
+    let mut ring = vec![0; CHUNKS_AT + 2 * 4096];
+    let mut put = |at: usize, bytes: &[u8]| ring[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"DWELLALC");
+    // Version, chunks, process, source of ticks; when it was made; its program.
+    [1_u32, 2, 77, 0].iter().enumerate().for_each(|(at, value)| put(8 + 4 * at, &value.to_le_bytes()));
+    put(24, &[5_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat());
+    put(72, b"/usr/bin/x");
+    // Chunks that were taken and freed.
+    put(COUNTERS_AT, &1_u64.to_le_bytes());
+    put(COUNTERS_AT + 64, &freed.to_le_bytes());
+    put(4100, &1_u32.to_le_bytes());
+    // Number, thread, events, and that no more will come.
+    put(CHUNKS_AT, &sequence.to_le_bytes());
+    put(CHUNKS_AT + 8, &[78_u32, 2, 1].map(u32::to_le_bytes).concat());
+    for (event, call) in [1_u64, 64].into_iter().enumerate() {
+        let words = [10 + event as u64, 0x7000, 64, call];
+        put(CHUNKS_AT + 64 + 32 * event, &words.map(u64::to_le_bytes).concat());
+    }
+    ring
 }
 
 fn recordings_of_perf() -> Made {

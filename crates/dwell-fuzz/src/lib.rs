@@ -6,10 +6,12 @@
 //! - `tests/changed_bytes.rs` feeds each with its seeds, cut and changed, on any compiler;
 //! - `fuzz/` feeds one with what libFuzzer makes of the seeds, guided by coverage (`scripts/fuzz.sh`).
 //!
-//! A target is a file here and a line in [`ALL`]; its seeds are in `fuzz/corpus/<name>`, made by `tests/seeds.rs`.
+//! A target is a file here and a line in [`ALL`]; its seeds are in `fuzz/corpus/<name>`, made by `examples/make_seeds.rs`.
 
 #![forbid(unsafe_code)]
 
+mod alloc_ring;
+mod browser;
 mod codec;
 mod experiment;
 mod gguf;
@@ -20,6 +22,7 @@ mod manifest;
 mod memray;
 mod metadata;
 mod ndjson;
+mod observe;
 mod perf_data;
 mod perf_script;
 mod pieces;
@@ -30,6 +33,7 @@ mod scratch;
 mod sse;
 mod tensor_stream;
 mod wire_records;
+mod zmtp;
 
 /// A decoder, and how it is fed.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +46,8 @@ pub struct Target {
 
 /// Every target.
 pub static ALL: &[Target] = &[
+    Target { name: "alloc_ring", run: alloc_ring::run },
+    Target { name: "browser", run: browser::run },
     Target { name: "codec", run: codec::run },
     Target { name: "experiment", run: experiment::run },
     Target { name: "gguf", run: gguf::run },
@@ -52,6 +58,7 @@ pub static ALL: &[Target] = &[
     Target { name: "memray", run: memray::run },
     Target { name: "metadata", run: metadata::run },
     Target { name: "ndjson", run: ndjson::run },
+    Target { name: "observe", run: observe::run },
     Target { name: "perf_data", run: perf_data::run },
     Target { name: "perf_script", run: perf_script::run },
     Target { name: "prometheus", run: prometheus::run },
@@ -60,6 +67,7 @@ pub static ALL: &[Target] = &[
     Target { name: "sse", run: sse::run },
     Target { name: "tensor_stream", run: tensor_stream::run },
     Target { name: "wire_records", run: wire_records::run },
+    Target { name: "zmtp", run: zmtp::run },
 ];
 
 /// The target of a name.

@@ -102,8 +102,8 @@ macro_rules! each_target {
 }
 
 each_target! {
-    codec experiment gguf kv_json kv_msgpack lackey manifest memray metadata ndjson perf_data perf_script prometheus
-    raw_stream rules sse tensor_stream wire_records
+    alloc_ring browser codec experiment gguf kv_json kv_msgpack lackey manifest memray metadata ndjson observe perf_data
+    perf_script prometheus raw_stream rules sse tensor_stream wire_records zmtp
 }
 
 #[test]

@@ -264,7 +264,7 @@ impl AllocationRing {
         chunk.sequence.store(0, Ordering::Release);
         let freed = self.freed();
         self.queued(freed).store(index, Ordering::Relaxed);
-        self.counter(FREED).store(freed + 1, Ordering::Release);
+        self.counter(FREED).store(freed.wrapping_add(1), Ordering::Release);
     }
 
     /// Keeps a moment, for whoever reads the ring if the observer is killed.

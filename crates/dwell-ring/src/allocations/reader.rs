@@ -173,7 +173,8 @@ impl AllocationReader {
                 if event.ticks > until_ticks {
                     break;
                 }
-                let sequence = known.sequence * EVENTS_PER_CHUNK as u64 + u64::from(known.read);
+                let first_sequence = known.sequence.wrapping_mul(EVENTS_PER_CHUNK as u64);
+                let sequence = first_sequence.wrapping_add(known.read.into());
                 known.read += 1;
                 let Some(call) = AllocationCall::from_number(event.call) else { continue };
                 known.last_ns = first.ns_of(last, event.ticks).max(known.last_ns);
