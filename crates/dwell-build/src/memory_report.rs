@@ -6,6 +6,7 @@ use dwell_analysis::Basis;
 use dwell_analysis::memory::{
     KvTheory, MemoryAt, MemoryInputs, MemoryReport, MemorySeries, ModelStart, TokenTimes, Weights,
 };
+use dwell_events::csv_cell;
 use dwell_events::engine::KvType;
 use dwell_events::schema::tokens::TokenRow;
 use dwell_events::server::ServerDescription;
@@ -90,7 +91,7 @@ impl<'a> TokenMemory<'a> {
             row.sequence.to_string(),
             row.is_generated.to_string(),
             format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000),
-            row.text.clone(),
+            csv_cell(&row.text).into_owned(),
             mb(memory.rss_bytes),
             mb(memory.pss_bytes),
             mb(memory.anon_bytes),
@@ -221,5 +222,39 @@ fn start(record: &RunRecord, server: Option<&ServerDescription>) -> ModelStart {
             None => record.request.job.engine.is_embedded().then_some(false),
         },
         model_cached_share: record.page_cache.as_ref().map(share).filter(|share| share.is_finite()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_text_that_a_spreadsheet_would_calculate_is_marked() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::create(dir.path(), "m", "r").unwrap();
+        let series = MemorySeries::default();
+        let mut memory = TokenMemory::create(&run, &series, ClockAnchor { monotonic_ns: 0, unix_ns: 0 }).unwrap();
+        let token = TokenRow {
+            token_index: 0,
+            step: 1,
+            sequence: 0,
+            position: None,
+            token_id: None,
+            text: "=HYPERLINK(1)".to_owned(),
+            is_generated: true,
+            begin_ns: 1,
+            end_ns: 2,
+            rss_bytes: None,
+            kv_bytes: None,
+            pss_bytes: None,
+            anon_bytes: None,
+            gpu_bytes: None,
+        };
+        memory.note(&mut [token]).unwrap();
+        memory.finish().unwrap();
+        let text = std::fs::read_to_string(run.path().join(FILE_NAME)).unwrap();
+        assert!(text.contains(",'=HYPERLINK(1),"), "{text}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dwell_events::csv_cell;
 use dwell_files::AtomicFile;
 use dwell_label::ServerFigure;
 use dwell_store::{ClockAnchor, RunDir, StoreError};
@@ -28,7 +29,7 @@ impl ServerFiguresFile {
         for figure in figures {
             let micros = self.anchor.unix_ns_at(figure.timestamp_ns) / 1_000;
             let timestamp = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-            self.row([timestamp.as_str(), &figure.name, &figure.value.to_string()])?;
+            self.row([timestamp.as_str(), &csv_cell(&figure.name), &figure.value.to_string()])?;
         }
         Ok(())
     }
@@ -41,5 +42,22 @@ impl ServerFiguresFile {
     fn row(&mut self, fields: [&str; 3]) -> Result<(), StoreError> {
         let failed = |error| StoreError::from_io(WRITING, &self.path, std::io::Error::other(error));
         self.csv.write_record(fields).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_spreadsheet_would_calculate_is_marked() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::create(dir.path(), "m", "r").unwrap();
+        let mut file = ServerFiguresFile::create(&run, ClockAnchor { monotonic_ns: 0, unix_ns: 0 }).unwrap();
+        file.write(&[ServerFigure { timestamp_ns: 0, name: "=1+1".to_owned(), value: -2.0 }]).unwrap();
+        file.finish().unwrap();
+        let text = std::fs::read_to_string(run.path().join(FILE_NAME)).unwrap();
+        assert_eq!(text, "timestamp,name,value\n0.000000,'=1+1,-2\n");
     }
 }

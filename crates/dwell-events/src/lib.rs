@@ -37,7 +37,7 @@ pub use about::About;
 pub use basis::Basis;
 pub use clock::ClockAnchor;
 pub use collector_name::CollectorName;
-pub use csv_cell::csv_cell;
+pub use csv_cell::{csv_cell, csv_text};
 pub use energy::{EnergyBasis, EnergyMeterName, EnergyPart};
 pub use graph_node::{DIMENSIONS, GraphNode};
 pub use hint::Hint;

@@ -5,6 +5,7 @@ use dwell_analysis::{
     BANDWIDTH_COLUMNS, BANDWIDTH_TABLE, Column, HISTOGRAM_COLUMNS, HOT_COLD_COLUMNS, HOT_COLD_TABLE, REUSE_COLUMNS,
     REUSE_TABLE,
 };
+use dwell_events::csv_cell;
 use dwell_events::schema::Table;
 use dwell_store::{MANIFEST_COLUMNS, MEMORY_CSV_HEADER};
 use serde::Serialize;
@@ -26,6 +27,15 @@ pub struct DictionaryEntry {
     pub unit: String,
     /// What it says.
     pub meaning: String,
+}
+
+impl DictionaryEntry {
+    const COLUMNS: [&'static str; 6] = ["file", "column", "type_text", "nullable", "unit", "meaning"];
+
+    fn fields(&self) -> [&str; Self::COLUMNS.len()] {
+        let nullable = if self.nullable { "true" } else { "false" };
+        [&self.file, &self.column, &self.type_text, nullable, &self.unit, &self.meaning]
+    }
 }
 
 /// Name, type, unit and meaning.
@@ -151,8 +161,11 @@ fn memory_csv_entry(name: &str) -> DictionaryEntry {
 /// The dictionary as CSV.
 pub(crate) fn dictionary_csv(entries: &[DictionaryEntry]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing text to memory does not fail.
-    entries.iter().for_each(|entry| drop(writer.serialize(entry)));
+    let records = entries.iter().map(DictionaryEntry::fields);
+    for record in std::iter::once(DictionaryEntry::COLUMNS).chain(records) {
+        // Writing text to memory does not fail.
+        let _ = writer.write_record(record.map(|field| csv_cell(field).into_owned()));
+    }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
@@ -186,6 +199,20 @@ mod tests {
             "it has the run's name of its own"
         );
         assert_eq!(columns_of("summary.csv"), Aggregate::summary_columns());
+    }
+
+    #[test]
+    fn a_column_that_a_spreadsheet_would_calculate_is_marked() {
+        let entry = DictionaryEntry {
+            file: "f.csv".to_owned(),
+            column: "@SUM(A1)".to_owned(),
+            type_text: "text".to_owned(),
+            nullable: true,
+            unit: String::new(),
+            meaning: "=1".to_owned(),
+        };
+        let text = dictionary_csv(&[entry]);
+        assert_eq!(text, "file,column,type_text,nullable,unit,meaning\nf.csv,'@SUM(A1),text,true,,'=1\n");
     }
 
     #[test]

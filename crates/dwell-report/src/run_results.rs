@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dwell_analysis::{Options, SuitabilityThresholds, TypeValues, Value};
+use dwell_events::csv_text;
 use dwell_files::read_own_text;
 use dwell_metadata::RunMetadata;
 use dwell_store::{RunDir, ensure_listed_tables};
@@ -134,12 +135,12 @@ fn parse_metrics(text: &str, path: &Path) -> Result<Vec<MetricsLine>, ReportErro
     let type_at = header.iter().position(|name| name == "region_type");
     let type_at = type_at.ok_or_else(|| unfit("no column region_type".to_owned()))?;
     let line = |record: csv::StringRecord| MetricsLine {
-        region_type: record.get(type_at).unwrap_or_default().to_owned(),
+        region_type: csv_text(record.get(type_at).unwrap_or_default()).to_owned(),
         values: header
             .iter()
             .zip(&record)
             .filter(|(name, field)| *name != "region_type" && !is_identity(name) && !field.is_empty())
-            .map(|(name, field)| (name.to_owned(), value_of(field)))
+            .map(|(name, field)| (name.to_owned(), value_of(csv_text(field))))
             .collect(),
     };
     reader.records().map(|record| record.map(line).map_err(|error| unfit(error.to_string()))).collect()

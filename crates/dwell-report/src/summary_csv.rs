@@ -1,6 +1,7 @@
 //! `summary.csv`: one line per group, region type and metric.
 
 use dwell_analysis::statistics::Summary;
+use dwell_events::csv_cell;
 
 use crate::aggregate::{Aggregate, Group};
 use crate::group::GroupKey;
@@ -76,10 +77,22 @@ impl Lines {
 
     fn write<'a>(&mut self, fields: impl IntoIterator<Item = &'a str>) {
         // Writing to memory fails only for lines of unequal length, and all have the header's.
-        let _ = self.writer.write_record(fields);
+        let _ = self.writer.write_record(fields.into_iter().map(|field| csv_cell(field).into_owned()));
     }
 
     fn text(self) -> String {
         self.writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_a_spreadsheet_would_calculate_is_marked() {
+        let mut lines = Lines { writer: csv::Writer::from_writer(Vec::new()) };
+        lines.write(["=1+1", "-2", "m"]);
+        assert_eq!(lines.text(), "'=1+1,-2,m\n");
     }
 }

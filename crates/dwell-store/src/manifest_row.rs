@@ -139,8 +139,8 @@ impl ManifestRow {
         self.state == "failed"
     }
 
-    /// The row as fields, each on one line: a row is then one line of the file, and a torn one can be told.
-    pub(crate) fn to_record(&self) -> csv::Result<StringRecord> {
+    /// The row as texts, each on one line: a row is then one line of the file, and a torn one can be told.
+    pub fn to_record(&self) -> csv::Result<StringRecord> {
         let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
         writer.serialize(self)?;
         let line = writer.into_inner().map_err(|error| error.into_error())?;

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, StringRecord};
+use dwell_events::{csv_cell, csv_text};
 use dwell_files::{OWN_TEXT_MAX_BYTES, read_own, write_bytes_atomically};
 
 use crate::StoreError;
@@ -169,8 +170,9 @@ impl ResultsManifest {
     }
 }
 
+/// The texts of a row, in our order.
 fn arranged(record: &StringRecord, places: &Places) -> StringRecord {
-    places.iter().map(|place| place.and_then(|place| record.get(place)).unwrap_or_default()).collect()
+    places.iter().map(|place| csv_text(place.and_then(|place| record.get(place)).unwrap_or_default())).collect()
 }
 
 /// A last line without its line break was torn, unless it ends with all that its last field should hold.
@@ -190,7 +192,7 @@ fn key(record: &StringRecord) -> (Option<&str>, Option<&str>) {
 fn lines<'a>(records: impl IntoIterator<Item = &'a StringRecord>) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for record in records {
-        writer.write_record(record)?;
+        writer.write_record(record.iter().map(|text| csv_cell(text).into_owned()))?;
     }
     writer.into_inner().map_err(|error| error.into_error())
 }

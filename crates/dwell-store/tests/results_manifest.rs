@@ -46,6 +46,17 @@ fn peer_file(results: &Path) {
 }
 
 #[test]
+fn text_that_a_spreadsheet_would_calculate_is_marked_in_the_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = ResultsManifest::open(dir.path());
+    let row = |run_id: &str| ManifestRow { failure: "=1+1".to_owned(), os: "'=2".to_owned(), ..row("m", run_id) };
+    ["a", "b", "a"].iter().for_each(|run_id| manifest.record(&row(run_id)).unwrap());
+    assert_eq!(manifest.rows().unwrap(), [row("a"), row("b")]);
+    assert_eq!(text(&manifest).matches(",'=1+1,").count(), 2, "{}", text(&manifest));
+    assert_eq!(text(&manifest).matches(",''=2,").count(), 2, "{}", text(&manifest));
+}
+
+#[test]
 fn rows_are_given_back_as_they_were_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = ResultsManifest::open(&dir.path().join("results"));
