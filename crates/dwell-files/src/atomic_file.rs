@@ -161,6 +161,14 @@ pub fn sync_directory_of(path: &Path) -> Result<(), FileError> {
         .map_err(|error| FileError::from_io("syncing a directory", directory, error))
 }
 
+/// Makes everything durable that was written to the file system of a folder: with many files, far less waiting than for
+/// each.
+pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
+    File::open(folder)
+        .and_then(|handle| Ok(rustix::fs::syncfs(handle)?))
+        .map_err(|error| FileError::from_io("syncing a file system", folder, error))
+}
+
 /// The folder that a file lies in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -17,7 +17,8 @@ mod staged_file;
 
 pub use atomic_file::{
     AtomicFile, PARTIAL_SUFFIX, check_replaceable, create_new, partial_path, publish_durably, rename_durably, sibling,
-    staging_path, sync_directory_of, write_bytes_atomically, write_json_atomically, write_json_line_atomically,
+    staging_path, sync_directory_of, sync_file_system, write_bytes_atomically, write_json_atomically,
+    write_json_line_atomically,
 };
 pub use bounded_read::{
     OWN_TEXT_MAX_BYTES, TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, open_ordinary, open_with_end, read_at_most,

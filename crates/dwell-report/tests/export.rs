@@ -28,7 +28,7 @@ fn a_run_that_calls_itself_by_a_path_is_refused_and_nothing_is_left() {
         all: false,
         tables: Table::ALL.to_vec(),
     };
-    let refused = export(&[RunResults::load(&run).unwrap()], &request, &mut |_| {});
+    let refused = export(&[RunResults::load(&run).unwrap()], &request, &|_| {});
     assert!(matches!(refused, Err(ReportError::Store(StoreError::UnusableName { .. }))), "{refused:?}");
     let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["results"]);
@@ -74,7 +74,7 @@ fn warm_up_runs_are_exported_on_request_and_are_in_no_average() {
         all: true,
         tables: Table::ALL.to_vec(),
     };
-    let report = export(&runs, &request, &mut |_| {}).unwrap();
+    let report = export(&runs, &request, &|_| {}).unwrap();
     assert_eq!(report.runs, 2);
     let expected = "no run excluded; taken in on request: 1 warm-up; 1 of them is in no average";
     assert_eq!(report.exclusions, expected);

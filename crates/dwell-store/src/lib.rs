@@ -52,7 +52,9 @@ pub use cells::{number_at, text_at};
 pub use changed_files::{FilesRead, changed_files};
 pub use dwell_events::{ClockAnchor, Compression};
 pub use error::StoreError;
-pub use manifest::{MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, ensure_listed_tables, hash_file, write_manifest};
+pub use manifest::{
+    MANIFEST_SCHEMA_VERSION, Manifest, ManifestFile, ensure_listed_tables, hash_file, manifest_of, write_manifest,
+};
 pub use manifest_row::{MANIFEST_COLUMNS, ManifestColumn, ManifestRow};
 pub use memory_csv::{MEMORY_CSV_HEADER, MemoryCsv, MemoryCsvFile};
 pub use memory_log::{MemoryLog, MemoryLogForm, RecoveredLog, recover_memory_log, unfinished_memory_log};

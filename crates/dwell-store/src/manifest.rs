@@ -52,16 +52,21 @@ pub struct ManifestFile {
 
 /// Hashes every file of the run and writes the manifest.
 pub fn write_manifest(run: &RunDir) -> Result<Manifest, StoreError> {
+    let manifest = manifest_of(run)?;
+    write_json_atomically(&run.manifest_json(), &manifest)?;
+    Ok(manifest)
+}
+
+/// The manifest that a run should have now.
+pub fn manifest_of(run: &RunDir) -> Result<Manifest, StoreError> {
     let files =
         files_of_run(run.path())?.into_iter().map(|path| describe(run.path(), path)).collect::<Result<Vec<_>, _>>()?;
-    let manifest = Manifest {
+    Ok(Manifest {
         manifest_schema_version: MANIFEST_SCHEMA_VERSION.to_owned(),
         run_id: run.run_id().to_owned(),
         created_at_utc: utc_text(unix_secs_now()),
         files,
-    };
-    write_json_atomically(&run.manifest_json(), &manifest)?;
-    Ok(manifest)
+    })
 }
 
 impl Manifest {

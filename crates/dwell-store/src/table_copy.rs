@@ -26,7 +26,7 @@ pub struct ConstantColumn<'a> {
 }
 
 /// Copies a table and adds those of the columns that it does not have, after its own. Version, compression and notes are
-/// those of the original. Returns the number of rows.
+/// those of the original. Returns the number of rows. Whoever copies into a folder syncs it as a whole.
 pub fn copy_table_with(
     from: &Path,
     to: &Path,
@@ -51,7 +51,7 @@ pub fn copy_table_with(
         };
         writer.write(&RecordBatch::try_new(schema.clone(), arrays).map_err(unfit)?)?;
     }
-    writer.finish()
+    writer.finish_unsynced()
 }
 
 fn with_columns(schema: &Schema, added: &[&ConstantColumn<'_>]) -> SchemaRef {

@@ -131,11 +131,23 @@ impl TableWriter {
 
     /// Writes the footer, waits for the disk, and gives the table its name. Returns the number of rows.
     pub fn finish(self) -> Result<u64, StoreError> {
-        let Self { mut writer, mut group, .. } = self;
-        let written = group.flush(&mut writer).and_then(|()| writer.into_inner());
-        let file = written.map_err(|error| StoreError::from_parquet(WRITING, &self.target, error))?;
+        let file = ended(self.writer, self.group, &self.target)?;
         file.sync_all().map_err(|error| StoreError::from_io("syncing a table", &self.target, error))?;
         publish_durably(self.staged, &self.target)?;
         Ok(self.rows)
     }
+
+    /// The same without waiting: for a table in a folder that is [synced as a whole](dwell_files::sync_file_system).
+    pub(crate) fn finish_unsynced(self) -> Result<u64, StoreError> {
+        ended(self.writer, self.group, &self.target)?;
+        let published = self.staged.publish();
+        published.map_err(|error| StoreError::from_io("giving a table its name", &self.target, error))?;
+        Ok(self.rows)
+    }
+}
+
+/// Writes the rows that are left, and the footer.
+fn ended(mut writer: SerializedFileWriter<File>, mut group: RowGroup, target: &Path) -> Result<File, StoreError> {
+    let written = group.flush(&mut writer).and_then(|()| writer.into_inner());
+    written.map_err(|error| StoreError::from_parquet(WRITING, target, error))
 }

@@ -62,10 +62,10 @@ fn export_dataset(args: &ExportArgs, exporter: &'static dyn Exporter) -> anyhow:
         all: args.all,
         tables: dwell_collectors::tables(),
     };
-    let mut on_run = |run: &dwell_report::RunResults| {
+    let on_run = |run: &dwell_report::RunResults| {
         say(format_args!("checking and copying {}/{}\n", run.metadata.model_id, run.metadata.run_id));
     };
-    let report = step("exporting", || export(&found.facts, &request, &mut on_run)).map_err(hinted)?;
+    let report = step("exporting", || export(&found.facts, &request, &on_run)).map_err(hinted)?;
     report.left_to_do.iter().for_each(|note| say(format_args!("note: {note}\n")));
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.target))?;

@@ -1,14 +1,14 @@
 //! The folder while it is being made: under another name, gone if it is not finished.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dwell_events::schema::Table;
 use dwell_files::{
-    OWN_TEXT_MAX_BYTES, PARTIAL_SUFFIX, TEXT_MAX_BYTES, read_json, read_own, rename_durably, write_bytes_atomically,
-    write_json_atomically,
+    OWN_TEXT_MAX_BYTES, PARTIAL_SUFFIX, TEXT_MAX_BYTES, read_json, read_own, rename_durably, sync_file_system,
 };
 use dwell_store::{hash_file, new_run_id};
 use serde::Serialize;
@@ -28,15 +28,27 @@ pub fn dataset_staging(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.{}{PARTIAL_SUFFIX}", new_run_id()))
 }
 
-/// A dataset that is being made.
+/// A dataset that is being made, by several threads.
 pub(super) struct Folder {
     target: PathBuf,
     staging: PathBuf,
+    written: Mutex<Written>,
+}
+
+/// What is in a dataset.
+#[derive(Default)]
+pub(super) struct Written {
     /// SHA-256 of every file, by path.
     checksums: BTreeMap<String, String>,
-    size_bytes: u64,
+    pub(super) size_bytes: u64,
     /// Paths that were shortened in JSON files and logs.
     pub(super) shortened_paths: usize,
+}
+
+impl Written {
+    pub(super) fn files(&self) -> usize {
+        self.checksums.len()
+    }
 }
 
 impl Folder {
@@ -48,32 +60,26 @@ impl Folder {
         let parent = staging.parent().unwrap_or(staging);
         fs::create_dir_all(parent).map_err(|error| ReportError::from_io(ACTION, parent, error))?;
         fs::create_dir(staging).map_err(|error| ReportError::from_io(ACTION, staging, error))?;
-        Ok(Self {
-            target: target.to_path_buf(),
-            staging: staging.to_path_buf(),
-            checksums: BTreeMap::new(),
-            size_bytes: 0,
-            shortened_paths: 0,
-        })
+        Ok(Self { target: target.to_path_buf(), staging: staging.to_path_buf(), written: Mutex::default() })
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.staging.join(name)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.path(name).exists()
+    /// What is in it so far. A thread that panicked left whole entries behind.
+    pub(super) fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Copies a file; in JSON files and logs paths are shortened.
-    pub(super) fn copy(&mut self, from: &Path, name: &str) -> Result<(), ReportError> {
+    pub(super) fn copy(&self, from: &Path, name: &str) -> Result<(), ReportError> {
         if name.ends_with(LOG_ENDING) {
             return self.copy_log(from, name);
         }
         if !name.ends_with(".json") {
             let to = self.make_room_for(name)?;
-            let copied = fs::copy(from, &to).and_then(|_| File::open(&to)).and_then(|file| file.sync_all());
-            copied.map_err(|error| {
+            fs::copy(from, &to).map_err(|error| {
                 // Of the two, only the copy needs space.
                 let path = if error.kind() == io::ErrorKind::StorageFull { &to } else { from };
                 ReportError::from_io("copying a file into a dataset", path, error)
@@ -81,18 +87,18 @@ impl Folder {
             return self.note_written(name);
         }
         let mut value = read_json("reading a file of a run", from, OWN_TEXT_MAX_BYTES)?;
-        self.shortened_paths += shorten_paths(&mut value);
+        self.written().shortened_paths += shorten_paths(&mut value);
         self.write_json(name, &value)
     }
 
     /// Copies what a program said. Bytes of it that are no text are replaced.
-    fn copy_log(&mut self, from: &Path, name: &str) -> Result<(), ReportError> {
+    fn copy_log(&self, from: &Path, name: &str) -> Result<(), ReportError> {
         let log = read_own(from, TEXT_MAX_BYTES)
             .map_err(|error| ReportError::from_io("copying a file into a dataset", from, error))?;
         let mut text = String::with_capacity(log.len());
         for line in String::from_utf8_lossy(&log).split_inclusive('\n') {
             let (line, count) = shortened(line);
-            self.shortened_paths += count;
+            self.written().shortened_paths += count;
             text.push_str(&line);
         }
         self.write(name, text.as_bytes())
@@ -100,7 +106,7 @@ impl Folder {
 
     /// Copies a table with the columns that name its run. Returns whether the file is a table: others are not copied.
     pub(super) fn copy_table(
-        &mut self,
+        &self,
         from: &Path,
         name: &str,
         identity: &Identity,
@@ -113,13 +119,20 @@ impl Folder {
         Ok(is_table)
     }
 
-    pub(super) fn write_json<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), ReportError> {
-        write_json_atomically(&self.make_room_for(name)?, value)?;
-        self.note_written(name)
+    pub(super) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), ReportError> {
+        let unfit = |error: serde_json::Error| ReportError::UnfitFile {
+            action: ACTION,
+            found: error.to_string(),
+            path: self.path(name),
+        };
+        let mut text = serde_json::to_vec_pretty(value).map_err(unfit)?;
+        text.push(b'\n');
+        self.write(name, &text)
     }
 
-    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), ReportError> {
-        write_bytes_atomically(&self.make_room_for(name)?, bytes)?;
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ReportError> {
+        let path = self.make_room_for(name)?;
+        fs::write(&path, bytes).map_err(|error| ReportError::from_io(ACTION, &path, error))?;
         self.note_written(name)
     }
 
@@ -139,23 +152,24 @@ impl Folder {
     }
 
     /// Takes a file that is there into the checksums.
-    pub(super) fn note_written(&mut self, name: &str) -> Result<(), ReportError> {
+    fn note_written(&self, name: &str) -> Result<(), ReportError> {
         let (size_bytes, sha256) = hash_file(&self.path(name))?;
-        self.size_bytes += size_bytes;
-        self.checksums.insert(name.to_owned(), sha256);
+        let mut written = self.written();
+        written.size_bytes += size_bytes;
+        written.checksums.insert(name.to_owned(), sha256);
         Ok(())
     }
 
-    /// Writes the checksums of all files, in the format of `sha256sum`; gives back how many files there are and their
-    /// size.
-    pub(super) fn seal(&mut self) -> Result<(usize, u64), ReportError> {
-        let text: String = self.checksums.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
-        self.write("checksums.sha256", text.as_bytes())?;
-        Ok((self.checksums.len(), self.size_bytes))
+    /// Writes the checksums of all files, in the format of `sha256sum`.
+    pub(super) fn seal(&self) -> Result<(), ReportError> {
+        let line = |(name, sha256): (&String, &String)| format!("{sha256}  {name}\n");
+        let text: String = self.written().checksums.iter().map(line).collect();
+        self.write("checksums.sha256", text.as_bytes())
     }
 
-    /// Gives the folder its name.
+    /// Gives the folder its name, once all of it is on the disk. Waiting for each file would take most of the time.
     pub(super) fn publish(self) -> Result<(), ReportError> {
+        sync_file_system(&self.staging)?;
         // A folder that came meanwhile is not replaced.
         if fs::symlink_metadata(&self.target).is_ok() {
             return Err(ReportError::TargetExists { path: self.target.clone() });

@@ -3,11 +3,10 @@
 //! The tables of all runs are read as one, by a glob over `data/*/*/trace.parquet` for one. The folder that a row came from
 //! is lost then, so every row names it.
 
-use std::fs::File;
 use std::path::Path;
 
 use dwell_events::schema::Table;
-use dwell_files::{partial_path, rename_durably};
+use dwell_events::{csv_cell, csv_text};
 use dwell_store::{ConstantColumn, copy_table_with};
 
 use crate::run_results::RunResults;
@@ -56,10 +55,9 @@ impl Identity {
             found: error.to_string(),
             path: from.to_path_buf(),
         };
-        let partial = partial_path(to);
-        let unwritten = |error: csv::Error| ReportError::from_io("writing a dataset", &partial, error.into());
+        let unwritten = |error: csv::Error| ReportError::from_io("writing a dataset", to, error.into());
         let mut reader = csv::Reader::from_path(from).map_err(unfit)?;
-        let mut writer = csv::Writer::from_path(&partial).map_err(unwritten)?;
+        let mut writer = csv::Writer::from_path(to).map_err(unwritten)?;
         let mut header = reader.headers().map_err(unfit)?.clone();
         let columns = self.columns();
         let added: Vec<_> = columns.iter().filter(|column| !header.iter().any(|name| name == column.name)).collect();
@@ -68,10 +66,10 @@ impl Identity {
         for record in reader.into_records() {
             let mut record = record.map_err(unfit)?;
             record.extend(added.iter().map(|column| column.value));
-            writer.write_record(&record).map_err(unwritten)?;
+            // Runs of earlier versions have cells that are still to be marked.
+            let cells = record.iter().map(|cell| csv_cell(csv_text(cell)).into_owned());
+            writer.write_record(cells).map_err(unwritten)?;
         }
-        let written = writer.flush().and_then(|()| File::open(&partial)).and_then(|file| file.sync_all());
-        written.map_err(|error| ReportError::from_io("writing a dataset", &partial, error))?;
-        Ok(rename_durably(&partial, to)?)
+        writer.flush().map_err(|error| ReportError::from_io("writing a dataset", to, error))
     }
 }

@@ -1,8 +1,9 @@
 //! `manifest.csv` of a dataset: the rows that the results directory has of the exported runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use dwell_events::csv_cell;
 use dwell_store::{MANIFEST_COLUMNS, ManifestRow, ResultsManifest};
 
 use super::paths::shortened;
@@ -15,23 +16,36 @@ const CONFIGURATION: &str = "configuration";
 
 /// One row per run. A run that its results directory does not list gets one from its metadata.
 pub(super) fn manifest_csv(runs: &[&RunResults]) -> Result<String, ReportError> {
-    let mut listed: BTreeMap<&Path, Vec<ManifestRow>> = BTreeMap::new();
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    let mut listed: BTreeMap<&Path, RowsByName> = BTreeMap::new();
+    let mut writer = csv::Writer::from_writer(Vec::new());
     let names = MANIFEST_COLUMNS.iter().map(|column| column.name).chain([CONFIGURATION]);
     writer.write_record(names).map_err(unfit)?;
     for run in runs {
         let results = run.path.ancestors().nth(2).unwrap_or(&run.path);
         if !listed.contains_key(results) {
-            listed.insert(results, ResultsManifest::open(results).rows()?);
+            listed.insert(results, rows_by_name(results)?);
         }
-        let is_this = |row: &&ManifestRow| row.run_id == run.metadata.run_id && row.model_id == run.metadata.model_id;
-        let row = listed[results].iter().find(is_this).cloned().unwrap_or_else(|| row_from_metadata(run));
+        let name = (run.metadata.model_id.clone(), run.metadata.run_id.clone());
+        let row = listed[results].get(&name).cloned().unwrap_or_else(|| row_from_metadata(run));
         let (failure, _) = shortened(&row.failure);
         let row = ManifestRow { failure, path: place_of(run), ..row };
-        writer.serialize((row, GroupKey::of(run).configuration())).map_err(unfit)?;
+        let mut record = row.to_record().map_err(unfit)?;
+        record.push_field(&GroupKey::of(run).configuration());
+        writer.write_record(record.iter().map(|text| csv_cell(text).into_owned())).map_err(unfit)?;
     }
     let bytes = writer.into_inner().map_err(unfit)?;
     String::from_utf8(bytes).map_err(unfit)
+}
+
+/// By model and run.
+type RowsByName = HashMap<(String, String), ManifestRow>;
+
+fn rows_by_name(results: &Path) -> Result<RowsByName, ReportError> {
+    let mut rows = RowsByName::new();
+    for row in ResultsManifest::open(results).rows()? {
+        rows.entry((row.model_id.clone(), row.run_id.clone())).or_insert(row);
+    }
+    Ok(rows)
 }
 
 fn unfit(error: impl std::fmt::Display) -> ReportError {
@@ -83,6 +97,7 @@ mod tests {
         let json = serde_json::json!({
             "run_id": "r", "model_id": "m", "options": {"context_length": 256},
             "failure": "opening \"/home/ann/m.gguf\" failed",
+            "started_at_utc": "=1+1",
         });
         let path = dir.path().join("m/r");
         let run = RunResults { path, metadata: serde_json::from_value(json).unwrap(), ..RunResults::default() };
@@ -92,6 +107,7 @@ mod tests {
         assert!(text.trim_end().ends_with(&format!(",{}", GroupKey::of(&run).configuration())), "{text}");
         let row: ManifestRow = csv::Reader::from_reader(text.as_bytes()).deserialize().next().unwrap().unwrap();
         assert_eq!((row.context_length, row.path.as_str()), (Some(256), "data/m/r"));
+        assert_eq!(row.recorded_at, "'=1+1", "as in every CSV file");
         assert_eq!(row.failure, "opening \"m.gguf\" failed");
     }
 }

@@ -12,11 +12,15 @@ mod origin;
 mod paths;
 mod zenodo;
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use dwell_events::schema::Table;
 use dwell_files::FileError;
-use dwell_store::{Manifest, RunDir, StoreError, check_name, hash_file, verify, write_manifest};
+use dwell_store::{Manifest, RunDir, StoreError, check_name, hash_file, manifest_of, verify};
 use serde::Serialize;
 
 use crate::aggregate::{Aggregate, AggregateOptions, aggregate};
@@ -34,6 +38,9 @@ use identity::Identity;
 use licence::Licence;
 pub use licence::spdx_licence;
 use origin::Origin;
+
+/// Most runs that are copied at a time: each holds a part of a table in memory.
+const THREADS_MAX: usize = 4;
 
 /// What to export, and how.
 #[derive(Clone, Debug)]
@@ -98,18 +105,15 @@ pub struct Dataset<'a> {
 pub fn export(
     runs: &[RunResults],
     request: &ExportRequest,
-    on_run: &mut dyn FnMut(&RunResults),
+    on_run: &(dyn Fn(&RunResults) + Sync),
 ) -> Result<ExportReport, ReportError> {
     let runs: Vec<RunResults> = runs.iter().map(without_paths).collect();
     let dataset = Dataset::gather(&runs, request)?;
-    let mut folder = Folder::create(&request.target, &request.staging)?;
-    for run in &dataset.runs {
-        on_run(run);
-        copy_run(run, request, &mut folder)?;
-    }
-    dataset.write_pages(&mut folder)?;
-    let (files, size_bytes) = folder.seal()?;
-    let shortened_paths = folder.shortened_paths;
+    let folder = Folder::create(&request.target, &request.staging)?;
+    copy_runs(&dataset.runs, request, &folder, on_run)?;
+    dataset.write_pages(&folder)?;
+    folder.seal()?;
+    let written = std::mem::take(&mut *folder.written());
     folder.publish()?;
     let left_to_do = dataset.origin.authors().is_empty().then(|| {
         "no run names its authors: put them into the files of the dataset, or into `experiment.authors`".to_owned()
@@ -119,9 +123,9 @@ pub fn export(
         runs: dataset.runs.len(),
         exclusions: dataset.exclusions_text(),
         excluded: dataset.excluded,
-        files,
-        size_bytes,
-        shortened_paths,
+        files: written.files(),
+        size_bytes: written.size_bytes,
+        shortened_paths: written.shortened_paths,
         left_to_do: left_to_do.into_iter().collect(),
     })
 }
@@ -180,7 +184,7 @@ impl<'a> Dataset<'a> {
         }
     }
 
-    fn write_pages(&self, folder: &mut Folder) -> Result<(), ReportError> {
+    fn write_pages(&self, folder: &Folder) -> Result<(), ReportError> {
         let dictionary = data_dictionary(self.tables);
         folder.write("README.md", card::readme(self, &dictionary).as_bytes())?;
         folder.write("LICENSE.txt", self.licence.text().as_bytes())?;
@@ -201,8 +205,37 @@ fn place_of(run: &RunResults) -> String {
     format!("data/{}/{}", run.metadata.model_id, run.metadata.run_id)
 }
 
+/// Copies runs on several threads: most of it is compressing their tables again.
+fn copy_runs(
+    runs: &[&RunResults],
+    request: &ExportRequest,
+    folder: &Folder,
+    on_run: &(dyn Fn(&RunResults) + Sync),
+) -> Result<(), ReportError> {
+    let mut places = HashSet::new();
+    if let Some(run) = runs.iter().find(|run| !places.insert(place_of(run))) {
+        return Err(ReportError::SameName { name: place_of(run), run: run.path.clone() });
+    }
+    let next = AtomicUsize::new(0);
+    let copy = || {
+        while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            on_run(run);
+            // After an error, no other run is begun.
+            copy_run(run, request, folder).inspect_err(|_| next.store(runs.len(), Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(copy)).collect();
+        let own = copy();
+        let joined = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.fold(own, Result::and)
+    })
+}
+
 /// Copies a run that is what its manifest says; anything else stops the export.
-fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> Result<(), ReportError> {
+fn copy_run(run: &RunResults, request: &ExportRequest, folder: &Folder) -> Result<(), ReportError> {
     let damaged = |problem: String| ReportError::DamagedRun { problem, run: run.path.clone() };
     let report = match verify(&run.path, &request.tables) {
         Ok(report) => report,
@@ -222,9 +255,6 @@ fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> R
     check_name("model id", &run.metadata.model_id)?;
     check_name("run id", &run.metadata.run_id)?;
     let place = place_of(run);
-    if folder.has(&place) {
-        return Err(ReportError::SameName { name: place, run: run.path.clone() });
-    }
     let manifest = Manifest::read(&run.path)?;
     let identity = Identity::of(run);
     for file in manifest.files.iter().filter(|file| request.with_raw || !file.path.starts_with("raw/")) {
@@ -237,20 +267,20 @@ fn copy_run(run: &RunResults, request: &ExportRequest, folder: &mut Folder) -> R
             return Err(damaged(format!("{} changed while it was copied", file.path)));
         }
     }
-    seal_copy(&manifest, &folder.path(&place)).and_then(|changed| match changed {
-        Some(path) => Err(damaged(format!("{path} changed while it was copied"))),
-        None => folder.note_written(&format!("{place}/manifest.json")),
-    })
+    let sealed = manifest_of(&RunDir::open(&folder.path(&place))?)?;
+    if let Some(path) = changed_in(&manifest, &sealed) {
+        return Err(damaged(format!("{path} changed while it was copied")));
+    }
+    folder.write_json(&format!("{place}/manifest.json"), &sealed)
 }
 
-/// Gives the copy a manifest of its own and names a file whose content is not that of the original. JSON files and
-/// logs may differ, because paths in them are shortened, and so may tables, which have further columns.
-fn seal_copy(original: &Manifest, copy: &Path) -> Result<Option<String>, ReportError> {
-    let sealed = write_manifest(&RunDir::open(copy)?)?;
+/// A file of a copy whose content is not that of the original. JSON files and logs may differ, because paths in them are
+/// shortened, and so may tables, which have further columns.
+fn changed_in(original: &Manifest, copy: &Manifest) -> Option<String> {
     let differs =
         |path: &str, sha256: &str| original.files.iter().any(|file| file.path == path && file.sha256 != sha256);
     let is_table = |path: &str| !path.contains('/') && (path.ends_with(".parquet") || path.ends_with(".csv"));
     let is_shortened = |path: &str| path.ends_with(".json") || path.ends_with(LOG_ENDING);
-    let changed = sealed.files.into_iter().filter(|file| !is_shortened(&file.path) && !is_table(&file.path));
-    Ok(changed.into_iter().find(|file| differs(&file.path, &file.sha256)).map(|file| file.path))
+    let mut compared = copy.files.iter().filter(|file| !is_shortened(&file.path) && !is_table(&file.path));
+    compared.find(|file| differs(&file.path, &file.sha256)).map(|file| file.path.clone())
 }
