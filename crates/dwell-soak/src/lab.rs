@@ -1,5 +1,6 @@
 //! What all trials share: the program, a model, and how a command of dwell is begun.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -49,9 +50,14 @@ impl Lab {
 
     /// The same behind a program that sets limits and then becomes it.
     pub(crate) fn dwell_behind(&self, words: &[String], place: &Place) -> Command {
-        let Some((program, arguments)) = words.split_first() else { return self.dwell(place) };
-        let mut command = Command::new(program);
-        command.args(arguments).arg(&self.dwell);
+        self.program_behind(words, &self.dwell, place)
+    }
+
+    /// Another program, in the same way.
+    pub(crate) fn program_behind(&self, words: &[String], program: &Path, place: &Place) -> Command {
+        let mut all = words.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(all.next().unwrap_or_default());
+        command.args(all);
         place.prepare(&mut command);
         command
     }

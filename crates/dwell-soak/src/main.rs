@@ -10,6 +10,8 @@
 
 mod disk;
 mod finding;
+#[path = "../../../tests/hostile_publisher.rs"]
+mod hostile_publisher;
 #[path = "../../../tests/hostile_server.rs"]
 mod hostile_server;
 mod lab;

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use dwell_events::schema::Table;
-use dwell_store::open_table_columns;
+use dwell_store::{open_table_columns, table_extent};
 
 /// Columns of an access that do not depend on the machine.
 const ACCESS: [&str; 5] = ["op_type", "symbol", "size_bytes", "step", "tensor"];
@@ -42,6 +42,11 @@ impl RunShape {
     pub(crate) fn size(&self) -> String {
         format!("{} accesses, {} tokens", self.accesses.len(), self.tokens.len())
     }
+}
+
+/// Rows of a table of a run; 0 if it has none that can be read.
+pub(crate) fn row_count(run: &Path, table: Table) -> u64 {
+    table_extent(run, table, &[]).map_or(0, |extent| extent.rows)
 }
 
 fn rows(run: &Path, table: Table, columns: &[&str]) -> anyhow::Result<Vec<u64>> {

@@ -32,8 +32,9 @@ const MEMORY_LOOK: Duration = Duration::from_millis(50);
 const MEMORY_MAX_BYTES: u64 = 512 << 20;
 /// Limits of address space that are tried: from one in which nothing begins to one in which most goes well.
 const MEMORY_LIMITS: [u64; 5] = [64 << 20, 160 << 20, 256 << 20, 400 << 20, 800 << 20];
-/// How far clocks are set forward for repairs, which then happen long after the recording, or after a restart of the machine.
-const CLOCK_JUMPS_S: [u64; 3] = [60, 86_400, 1_000_000_000];
+/// How far clocks are set forward: each command sees another time, so that repairs happen long after the recording, or after a
+/// restart of the machine.
+const CLOCK_JUMPS_S: [u64; 4] = [0, 60, 86_400, 1_000_000_000];
 /// Bytes that the disk has for the repair.
 const ENOUGH_BYTES: u64 = 256 << 20;
 
@@ -48,7 +49,7 @@ pub(crate) enum Disturbance {
     Stall,
     /// Memory is limited.
     Memory,
-    /// Repairs see other clocks.
+    /// Each command sees other clocks.
     ClockJump,
 }
 
@@ -158,6 +159,7 @@ impl<'a> Trial<'a> {
     fn limits(&mut self) -> Vec<String> {
         match self.result.disturbance {
             Disturbance::Memory => vec!["prlimit".to_owned(), format!("--as={}", self.random.one_of(&MEMORY_LIMITS))],
+            Disturbance::ClockJump => set_forward(*self.random.one_of(&CLOCK_JUMPS_S)),
             _ => Vec::new(),
         }
     }
@@ -182,7 +184,7 @@ impl<'a> Trial<'a> {
     fn repair(&mut self) -> Command {
         let command = self.scenario.repair(self.lab, &self.place).unwrap_or_else(|| self.lab.dwell(&self.place));
         match self.result.disturbance {
-            Disturbance::ClockJump => behind_a_clock(&command, *self.random.one_of(&CLOCK_JUMPS_S)),
+            Disturbance::ClockJump => behind(&command, &set_forward(*self.random.one_of(&CLOCK_JUMPS_S))),
             _ => command,
         }
     }
@@ -309,11 +311,16 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The same command in a namespace whose monotonic clocks are ahead.
-fn behind_a_clock(command: &Command, ahead_s: u64) -> Command {
-    let mut behind = Command::new("unshare");
-    behind.args(["--fork", "--time", &format!("--monotonic={ahead_s}"), &format!("--boottime={ahead_s}"), "--"]);
-    behind.arg(command.get_program()).args(command.get_args());
+/// A program that becomes another one in a namespace whose monotonic clocks are ahead (Linux 6.3).
+fn set_forward(ahead_s: u64) -> Vec<String> {
+    let words = ["unshare", "--time", &format!("--monotonic={ahead_s}"), &format!("--boottime={ahead_s}"), "--"];
+    words.map(str::to_owned).to_vec()
+}
+
+/// The same command behind such a program.
+fn behind(command: &Command, words: &[String]) -> Command {
+    let mut behind = Command::new(words.first().map_or("env", String::as_str));
+    behind.args(words.iter().skip(1)).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         value.iter().for_each(|value| _ = behind.env(name, value));
     }

@@ -10,7 +10,7 @@ use crate::finding::{Fault, Findings};
 use crate::lab::{Lab, Place, succeeds};
 use crate::scenario::Scenario;
 
-const STREAM: &str = "gen.tensors";
+pub(super) const STREAM: &str = "gen.tensors";
 const TOKENS: &str = "3000";
 /// Measured: the stream takes 1.8 MB.
 const DISK_BYTES: u64 = 3 << 20;
@@ -22,7 +22,7 @@ pub(crate) struct Capture {
 }
 
 /// A tensor: its name, its step and its elements.
-type Packet = (String, u64, Vec<u8>);
+pub(super) type Packet = (String, u64, Vec<u8>);
 
 impl Capture {
     pub(crate) fn measured(lab: &Lab) -> anyhow::Result<Self> {
@@ -39,7 +39,7 @@ fn command(lab: &Lab, place: &Place, behind: &[String]) -> Command {
     command
 }
 
-fn packets(path: &Path) -> anyhow::Result<Vec<Packet>> {
+pub(super) fn packets(path: &Path) -> anyhow::Result<Vec<Packet>> {
     let file = TensorFile::open(path)?;
     let packet = |(index, entry)| Ok((file.name(entry).to_owned(), file.head(entry).step, file.read_elements(index)?));
     file.packets().iter().enumerate().map(packet).collect()
@@ -67,22 +67,31 @@ impl Scenario for Capture {
     }
 
     fn repair(&self, lab: &Lab, place: &Place) -> Option<Command> {
-        let mut command = lab.dwell(place);
-        command.args(["tensors", "recover", STREAM]);
-        place.path().join(STREAM).exists().then_some(command)
+        recovery(lab, place)
     }
 
     fn check(&self, _lab: &Lab, place: &Place, flushed: Option<&Path>, findings: &mut Findings) {
-        findings.outcome = "never began";
-        let path = place.path().join(STREAM);
-        let before = flushed.and_then(|folder| packets(&folder.join(STREAM)).ok()).unwrap_or_default();
-        let found = match packets(&path) {
-            Ok(found) => found,
-            Err(error) => return findings.need(before.is_empty(), Fault::Lost, || format!("{STREAM}: {error:#}")),
-        };
-        findings.outcome = if found.len() == self.whole.len() { "complete" } else { "partial" };
-        let sizes = |what: &str, count: usize| format!("{} tensors of {count} {what}", found.len());
-        findings.need(self.whole.starts_with(&found), Fault::Differs, || sizes("undisturbed", self.whole.len()));
-        findings.need(found.len() >= before.len(), Fault::Lost, || sizes("flushed", before.len()));
+        check_stream(&self.whole, place, flushed, findings);
     }
+}
+
+/// `dwell tensors recover` of the stream, if there is one.
+pub(super) fn recovery(lab: &Lab, place: &Place) -> Option<Command> {
+    let mut command = lab.dwell(place);
+    command.args(["tensors", "recover", STREAM]);
+    place.path().join(STREAM).exists().then_some(command)
+}
+
+/// What is in the stream is how the undisturbed one begins, and has all that was flushed.
+pub(super) fn check_stream(whole: &[Packet], place: &Place, flushed: Option<&Path>, findings: &mut Findings) {
+    findings.outcome = "never began";
+    let before = flushed.and_then(|folder| packets(&folder.join(STREAM)).ok()).unwrap_or_default();
+    let found = match packets(&place.path().join(STREAM)) {
+        Ok(found) => found,
+        Err(error) => return findings.need(before.is_empty(), Fault::Lost, || format!("{STREAM}: {error:#}")),
+    };
+    findings.outcome = if found.len() == whole.len() { "complete" } else { "partial" };
+    let sizes = |what: &str, count: usize| format!("{} tensors of {count} {what}", found.len());
+    findings.need(whole.starts_with(&found), Fault::Differs, || sizes("undisturbed", whole.len()));
+    findings.need(found.len() >= before.len(), Fault::Lost, || sizes("flushed", before.len()));
 }

@@ -3,8 +3,11 @@
 mod capture;
 mod experiment;
 mod import;
+mod publisher;
+mod python;
 mod run;
 mod server;
+mod trace;
 mod watch;
 
 use crate::lab::Lab;
@@ -23,13 +26,24 @@ pub(crate) fn all(lab: &Lab) -> anyhow::Result<(Scenarios, Vec<String>)> {
         Box::new(experiment::Experiment::measured(lab)?),
         Box::new(server::StandIn::measured(lab)?),
         Box::new(server::Hostile::serving()?),
+        Box::new(publisher::Publisher::measured(lab)?),
     ];
     let mut missing = Vec::new();
-    match server::LlamaServer::measured(lab)? {
-        Some(server) => all.push(Box::new(server)),
-        None => {
-            missing.push("runs of llama-server: its program is not in the cache (make setup fetches it)".to_owned())
-        }
-    }
+    let mut add = |found: Option<Box<dyn Scenario>>, lacks: &str| match found {
+        Some(scenario) => all.push(scenario),
+        None => missing.push(lacks.to_owned()),
+    };
+    add(
+        server::LlamaServer::measured(lab)?.map(|one| Box::new(one) as _),
+        "runs of llama-server: its program is not in the cache (make setup fetches it)",
+    );
+    add(
+        trace::Trace::measured(lab)?.map(|one| Box::new(one) as _),
+        "dwell trace: llama-completion is not in the cache (make setup fetches it)",
+    );
+    add(
+        python::PythonCapture::measured(lab)?.map(|one| Box::new(one) as _),
+        "captures in Python: no PyTorch in the cache, or the package is not built (scripts/build-python.sh)",
+    );
     Ok((all, missing))
 }

@@ -15,18 +15,27 @@ use crate::results::{self, RESULTS};
 use crate::scenario::Scenario;
 use crate::shape::RunShape;
 
-const TOKENS: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(4);
+pub(super) const TOKENS: u32 = 200;
+pub(super) const PAUSE: Duration = Duration::from_millis(4);
+/// The engine of any server with that API.
+const OPENAI: &str = "openai";
 /// A hostile server is left in peace for so long at most.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Where the cache has llama-server.
 const LLAMA_SERVER: &str = ".cache/dwell/llama-tools/bin/llama-server";
 
-fn joined(lab: &Lab, place: &Place, behind: &[String], url: &str, tokens: u32) -> Command {
+/// A run of a server that is there, with the API of OpenAI.
+pub(super) fn joined(lab: &Lab, place: &Place, behind: &[String], (engine, url): (&str, &str), tokens: u32) -> Command {
     let mut command = lab.dwell_behind(behind, place);
-    command.args(["run", "--engine", "openai", "--url", url, "--prompt", "a", "--max-tokens", &tokens.to_string()]);
+    command.args(["run", "--engine", engine, "--url", url, "--prompt", "a", "--max-tokens", &tokens.to_string()]);
     command.args(["--api", "completion", "--baseline-secs", "0", "--run-id", "run", "-o", RESULTS]);
     command
+}
+
+/// One of so many, by the number of the trial.
+pub(super) fn pick(place: &Place, choices: usize) -> usize {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(place.number());
+    (hash % choices as u64) as usize
 }
 
 /// A server that does as it is asked.
@@ -40,7 +49,7 @@ impl StandIn {
     pub(crate) fn measured(lab: &Lab) -> anyhow::Result<Self> {
         let url = start_server(Behaviour::Good { tokens: TOKENS, pause: PAUSE })?;
         let place = Place::make(lab.path().join("reference-server"), "reference".to_owned())?;
-        let took = succeeds(joined(lab, &place, &[], &url, TOKENS))?;
+        let took = succeeds(joined(lab, &place, &[], (OPENAI, &url), TOKENS))?;
         Ok(Self { whole: RunShape::read(&place.path().join(RESULTS).join("openai/run"))?, took, url })
     }
 }
@@ -51,7 +60,7 @@ impl Scenario for StandIn {
     }
 
     fn command(&self, lab: &Lab, place: &Place, behind: &[String], _attempt: u32) -> Command {
-        joined(lab, place, behind, &self.url, TOKENS)
+        joined(lab, place, behind, (OPENAI, &self.url), TOKENS)
     }
 
     fn duration(&self) -> Duration {
@@ -86,8 +95,7 @@ impl Hostile {
     }
 
     fn number(place: &Place) -> usize {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(place.number());
-        (hash % Behaviour::HOSTILE.len() as u64) as usize
+        pick(place, Behaviour::HOSTILE.len())
     }
 
     fn behaviour(place: &Place) -> Behaviour {
@@ -101,7 +109,7 @@ impl Scenario for Hostile {
     }
 
     fn command(&self, lab: &Lab, place: &Place, behind: &[String], _attempt: u32) -> Command {
-        joined(lab, place, behind, &self.urls[Self::number(place)], 8)
+        joined(lab, place, behind, (OPENAI, &self.urls[Self::number(place)]), 8)
     }
 
     fn duration(&self) -> Duration {
