@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use dwell_events::server::{NOTICE_ENDING, PROGRAM_RINGS_DIR};
 use dwell_store::{RunDir, StoreError};
 
+/// Folder, in that of the raw files, of rings of allocations.
+const ALLOCATION_RINGS_DIR: &str = "alloc";
 const RING: &str = "ring";
 /// A ring that could not be read to its end. The file stays, so that the loss is known however often tables are built.
 const DAMAGED_RING: &str = "damaged_ring";
@@ -17,7 +19,12 @@ pub fn programs_dir(run: &RunDir) -> PathBuf {
     run.raw().join(PROGRAM_RINGS_DIR)
 }
 
-/// Makes that folder.
+/// Where processes whose allocations are recorded make their rings.
+pub fn allocations_dir(run: &RunDir) -> PathBuf {
+    run.raw().join(ALLOCATION_RINGS_DIR)
+}
+
+/// Makes the folder of programs.
 pub fn make_programs_dir(run: &RunDir) -> Result<(), StoreError> {
     let dir = programs_dir(run);
     fs::create_dir(&dir).map_err(|error| StoreError::from_io("making the folder of programs' rings", &dir, error))
@@ -77,8 +84,12 @@ fn is_unfinished_ring(path: &Path) -> bool {
 
 /// Removes rings that were never finished.
 pub fn remove_unfinished(run: &RunDir) {
-    let found = [run.raw(), programs_dir(run)].map(|dir| with_ending(&dir, UNFINISHED_RING));
-    for path in found.into_iter().flatten().filter(|path| is_unfinished_ring(path)) {
+    [run.raw(), programs_dir(run), allocations_dir(run)].iter().for_each(|dir| remove_unfinished_in(dir));
+}
+
+/// Removes those of one folder.
+pub fn remove_unfinished_in(dir: &Path) {
+    for path in with_ending(dir, UNFINISHED_RING).into_iter().filter(|path| is_unfinished_ring(path)) {
         // It takes space and does no other harm.
         let _ = fs::remove_file(path);
     }
@@ -105,5 +116,18 @@ mod tests {
     #[test]
     fn programs_leave_notices_by_the_name_that_is_looked_for() {
         assert_eq!(dwell_ring::NOTICE_ENDING, NOTICE_ENDING);
+    }
+
+    #[test]
+    fn rings_that_were_never_finished_are_removed_wherever_processes_make_them() {
+        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let run = RunDir::create(dir.path(), "m", "r").expect("a run can be made");
+        for folder in [run.raw(), programs_dir(&run), allocations_dir(&run)] {
+            fs::create_dir_all(&folder).expect("a folder can be made");
+            let [unfinished, ring] = ["7-9.ring.partial", "7-9.ring"].map(|name| folder.join(name));
+            [&unfinished, &ring].map(|path| fs::write(path, "").expect("a file can be written"));
+            remove_unfinished(&run);
+            assert!(!unfinished.exists() && ring.exists(), "{folder:?}");
+        }
     }
 }

@@ -99,7 +99,7 @@ impl Collector for Alloc {
 
     fn begin(&self, run: &RunDir, request: &RunRequest, _: &Value) -> Result<Box<dyn Watching>, CollectError> {
         let library = library().ok_or(CollectError::NoLibrary { library: LIBRARY })?;
-        let dir = rings::dir(run);
+        let dir = crate::rings::allocations_dir(run);
         std::fs::create_dir(&dir)
             .map_err(|error| StoreError::from_io("making the folder of rings of allocations", &dir, error))?;
         let is_embedded = request.job.engine.is_embedded();
@@ -115,11 +115,12 @@ impl Collector for Alloc {
     }
 
     fn salvage(&self, run: &RunDir) -> Result<(), CollectError> {
-        let dir = rings::dir(run);
+        let dir = crate::rings::allocations_dir(run);
         // Without a ring nothing was left, or nothing was watched.
         if !crate::rings::in_dir(&dir).is_empty() {
             Rings::resume(run, other_than_own(false))?.finish()?;
         }
+        crate::rings::remove_unfinished_in(&dir);
         remove_folder(&dir);
         Ok(())
     }

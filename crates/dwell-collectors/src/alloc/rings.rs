@@ -13,17 +13,10 @@ use super::streams::{self, CALLS, CallRow, IMAGES, ImageRow, call_batch, image_b
 use crate::batches::each_batch;
 use crate::{CollectError, rings};
 
-/// Folder, in that of the raw files, in which processes make their rings.
-const RINGS_DIR: &str = "alloc";
 /// Rows of a batch of the raw stream.
 const BATCH_ROWS: usize = 1 << 16;
 /// How often it is found out whether processes have ended, whose rings take space on the disk.
 const END_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Where processes make their rings.
-pub(super) fn dir(run: &RunDir) -> PathBuf {
-    run.raw().join(RINGS_DIR)
-}
 
 /// Rings that are being emptied.
 pub(super) struct Rings {
@@ -51,7 +44,7 @@ struct OpenRing {
 impl Rings {
     pub(super) fn begin(run: &RunDir, own_program: Option<PathBuf>) -> Result<Self, StoreError> {
         Ok(Self {
-            dir: dir(run),
+            dir: rings::allocations_dir(run),
             own_program,
             open: Vec::new(),
             known: HashMap::new(),
@@ -72,7 +65,7 @@ impl Rings {
         })?;
         each_batch(&streams::path(run, CALLS), |batch| {
             for CallRow { image, event } in streams::call_rows(&batch) {
-                let (chunk, next) = (event.sequence / EVENTS_PER_CHUNK as u64, event.sequence + 1);
+                let (chunk, next) = (event.sequence / EVENTS_PER_CHUNK as u64, event.sequence.saturating_add(1));
                 let known: &mut u64 = written.entry((image, chunk)).or_default();
                 *known = next.max(*known);
             }
@@ -201,6 +194,7 @@ impl Rings {
         self.find_new()?;
         self.take_in(None)?;
         self.remove_files();
+        rings::remove_unfinished_in(&self.dir);
         self.calls.finish()?;
         self.images.finish()?;
         let mut end = CollectorEnd::default();
