@@ -66,9 +66,10 @@ function clockTicks(begin_s: number, end_s: number, most: number): Tick[] {
 }
 
 /** Ticks of bytes from 0, at round numbers of the unit. */
-export function byteTicks(most_bytes: number, most: number, per = ""): Tick[] {
-  const unit = byteUnit(most_bytes);
-  return labelled(ticks(0, most_bytes / unit.bytes, most), unit.bytes, unit.name + per);
+/** Values are bytes divided by `size`. */
+export function byteTicks(most_bytes: number, most: number, per = "", size = 1): Tick[] {
+  const unit = byteUnit(most_bytes * size);
+  return labelled(ticks(0, (most_bytes * size) / unit.bytes, most), unit.bytes / size, unit.name + per);
 }
 
 export function numberTicks(begin: number, end: number, most: number, unit = ""): Tick[] {

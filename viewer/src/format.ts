@@ -73,7 +73,18 @@ export function bytesPerSecond(value: number | null): string {
   if (value === null) {
     return DASH;
   }
-  return countedUnit === null ? bytes(value) + "/s" : withUnit(bytes(value / 1e3), `per million ${countedUnit}`);
+  const { sign, words, seconds } = rateUnit();
+  return bytes(value * seconds) + (words === "" ? sign : SPACE + words);
+}
+
+/**
+ * What rates are per: a second, or a million of what timestamps count instead. `sign` stands behind a number; what is too long for
+ * an axis is in `words`.
+ */
+export function rateUnit(): { sign: string; words: string; seconds: number } {
+  return countedUnit === null
+    ? { sign: "/s", words: "", seconds: 1 }
+    : { sign: "", words: `per million ${countedUnit}`, seconds: 1e-3 };
 }
 
 /** The unit that a duration is written in: seconds up to two minutes. */

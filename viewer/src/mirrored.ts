@@ -19,7 +19,8 @@ export const SIDES_NOTE = "Reads go up and writes go down, each on a scale of it
 /** Share of the height that lies above the middle. */
 const UP_SHARE = 0.62;
 
-export function mirrored(plot: Plot, most_read: number, most_written: number, per = ""): Mirrored {
+/** `per` is written behind each number, and `size` is what a number of 1 stands for. */
+export function mirrored(plot: Plot, most_read: number, most_written: number, per = "", size = 1): Mirrored {
   const middle = plot.top + plot.height * UP_SHARE;
   const above = { ...plot, height: middle - plot.top };
   const below = { ...plot, top: middle, height: plot.height - above.height };
@@ -29,8 +30,8 @@ export function mirrored(plot: Plot, most_read: number, most_written: number, pe
     up,
     down,
     axes: [
-      ...leftAxis(above, up, byteTicks(most_read, verticalTicks(above), per)),
-      ...leftAxis(below, down, byteTicks(most_written, verticalTicks(below), per).slice(1)),
+      ...leftAxis(above, up, byteTicks(most_read, verticalTicks(above), per, size)),
+      ...leftAxis(below, down, byteTicks(most_written, verticalTicks(below), per, size).slice(1)),
     ],
     middle: line(plot.left, middle, plot.left + plot.width, middle, { stroke: "var(--ink)" }),
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { REALISTIC, runPage } from "../test/sample.ts";
-import { recordedThresholds, thresholdsOf, timesOfSteps } from "./thresholds.ts";
+import { recordedNote, recordedThresholds, thresholdsOf, timesOfSteps } from "./thresholds.ts";
 
 const tokens = { stride: 1, index: [], end_s: [], context_tokens: [], kv_bytes: [] };
 
@@ -15,11 +15,11 @@ test("a threshold counts steps at its own speed", () => {
     at_tokens_per_s: 20,
   };
   assert.deepEqual(
-    thresholdsOf(thresholds).map(({ steps }) => steps),
+    thresholdsOf({ thresholds, time_unit: null }).map(({ steps }) => steps),
     [20, 200],
   );
   assert.deepEqual(
-    thresholdsOf({ ...thresholds, at_tokens_per_s: null }).map(({ steps }) => steps),
+    thresholdsOf({ thresholds: { ...thresholds, at_tokens_per_s: null }, time_unit: null }).map(({ steps }) => steps),
     [null, null],
   );
 });
@@ -28,6 +28,12 @@ test("the time of so many steps is a range, and a prompt is one step", () => {
   assert.deepEqual(timesOfSteps({ ...tokens, begin_s: [0, 0, 0, 5, 6, 7, 9] }, 2), [2, 6]);
   assert.equal(timesOfSteps({ ...tokens, begin_s: [0, 1] }, 2), null);
   assert.deepEqual(timesOfSteps({ ...tokens, stride: 10, begin_s: [0, 10, 20] }, 20), [20, 20]);
+});
+
+test("a recording without a clock has no thresholds", () => {
+  const run = { ...runPage(REALISTIC), time_unit: "instructions" };
+  assert.deepEqual([thresholdsOf(run), recordedThresholds(run)], [[], []]);
+  assert.match(recordedNote(run), /the recording has none/);
 });
 
 test("thresholds beyond the run are left out", () => {

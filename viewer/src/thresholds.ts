@@ -11,7 +11,7 @@ import type { Plot, Scale } from "./axes.ts";
 import { brief, count, duration, significant } from "./format.ts";
 import { textWidth } from "./legend.ts";
 import { line, rect, text, type Mark } from "./mark.ts";
-import type { RunPage, Thresholds, Tokens } from "./page.ts";
+import type { RunPage, Tokens } from "./page.ts";
 
 export interface Threshold {
   title: string;
@@ -31,7 +31,12 @@ export interface RecordedThreshold extends Threshold {
 export const THRESHOLD_HEIGHT = 34;
 const NAME_ROW = 15;
 
-export function thresholdsOf({ medium_retention_s, high_retention_s, at_tokens_per_s }: Thresholds): Threshold[] {
+/** None of a recording without a clock: its memory is not rated. */
+export function thresholdsOf({ thresholds, time_unit }: Pick<RunPage, "thresholds" | "time_unit">): Threshold[] {
+  if (time_unit !== null) {
+    return [];
+  }
+  const { medium_retention_s, high_retention_s, at_tokens_per_s } = thresholds;
   const threshold = (title: string, required_s: number): Threshold => ({
     title,
     required_s,
@@ -41,12 +46,12 @@ export function thresholdsOf({ medium_retention_s, high_retention_s, at_tokens_p
 }
 
 /** Those that the recording was long enough for. */
-export function recordedThresholds({ thresholds, timeline }: RunPage): RecordedThreshold[] {
-  return thresholdsOf(thresholds).flatMap((threshold) => {
+export function recordedThresholds(run: RunPage): RecordedThreshold[] {
+  return thresholdsOf(run).flatMap((threshold) => {
     const range =
       threshold.steps === null
         ? ([threshold.required_s, threshold.required_s] as const)
-        : timesOfSteps(timeline.tokens, threshold.steps);
+        : timesOfSteps(run.timeline.tokens, threshold.steps);
     return range === null ? [] : [{ ...threshold, least_s: range[0], most_s: range[1] }];
   });
 }
@@ -85,12 +90,15 @@ export function drawThresholds(
 
 /** Explains the ranges in seconds of the recording. */
 export function recordedNote(run: RunPage): string {
+  if (run.time_unit !== null) {
+    return "No class is drawn: they ask for times, and the recording has none.";
+  }
   const { at_tokens_per_s } = run.thresholds;
   const known = recordedThresholds(run);
   if (at_tokens_per_s === null) {
     return `Dashed lines: the medium class needs a median (p50) of ${need(run, 0)}, the high class a 99th percentile (p99) of ${need(run, 1)}.`;
   }
-  const words = thresholdsOf(run.thresholds).map((threshold) => {
+  const words = thresholdsOf(run).map((threshold) => {
     const found = known.find(({ title }) => title === threshold.title);
     const took = found ? `which took ${duration(found.least_s)} to ${duration(found.most_s)} here` : "more than this run has";
     return `${threshold.title.replace(":", " class:")} ≥ ${count(threshold.steps)} steps, ${took}`;
@@ -102,6 +110,6 @@ export function speedWords(tokens_per_s: number): string {
   return `${brief(significant(tokens_per_s))} tokens/s`;
 }
 
-function need({ thresholds }: RunPage, place: number): string {
-  return brief(duration(thresholdsOf(thresholds)[place].required_s));
+function need(run: RunPage, place: number): string {
+  return brief(duration(thresholdsOf(run)[place].required_s));
 }

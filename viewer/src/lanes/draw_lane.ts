@@ -1,6 +1,7 @@
 /** Draws a lane of the timeline. */
 
 import { byteTicks, leftAxis, linear, numberTicks, verticalTicks, type Plot, type Scale, type Tick } from "../axes.ts";
+import { rateUnit } from "../format.ts";
 import { fitted, legend } from "../legend.ts";
 import { mark, rect, text, titled, type Mark } from "../mark.ts";
 import { mirrored } from "../mirrored.ts";
@@ -131,7 +132,8 @@ function drawLines(lane: Lane, plot: Plot, x: Scale): Mark[] {
 }
 
 function drawMirrored(lane: Lane, plot: Plot, x: Scale): Mark[] {
-  const { up, down, axes, middle } = mirrored(plot, lane.most, lane.most_down, "/s");
+  const { sign, seconds } = rateUnit();
+  const { up, down, axes, middle } = mirrored(plot, lane.most, lane.most_down, sign, seconds);
   const isRead = ({ name }: LaneSeries): boolean => name.startsWith(READ);
   const written = lane.series.filter((series) => !isRead(series));
   return [...axes, ...stack(lane.series.filter(isRead), x, up), ...stack(written, x, down), middle];

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { HOSTILE, runPage, SMALL } from "../../test/sample.ts";
+import { linear } from "../axes.ts";
 import { toCsv } from "../csv.ts";
-import { ticksOf } from "./draw_lane.ts";
+import { countTimesIn } from "../format.ts";
+import { drawLane, ticksOf } from "./draw_lane.ts";
 import { laneTable, readLane, splitSide, valueAt } from "./lane.ts";
 import { lastOfSteps, packed, runLanes } from "./run_lanes.ts";
 
@@ -38,6 +40,26 @@ test("bandwidth times time is the bytes of the metrics, however many bars there 
     const expected = run.regions.find(({ region_type }) => region_type === "weight")?.read_bytes ?? 0;
     assert.ok(Math.abs(bytes / expected - 1) < 1e-9);
   }
+});
+
+test("traffic of a recording without a clock is per million of what its timestamps count", () => {
+  const labels = (unit: string | null): [string, string] => {
+    countTimesIn(unit);
+    try {
+      const traffic = runLanes(run, whole, 100).find(({ name }) => name === "traffic");
+      assert.ok(traffic);
+      const x = linear([0, run.timeline.end_s], [0, 500]);
+      return [traffic.title, JSON.stringify(drawLane(traffic, 0, 0, 500, x))];
+    } finally {
+      countTimesIn(null);
+    }
+  };
+  const [title, drawn] = labels("instructions");
+  assert.match(title, /per million instructions/);
+  assert.doesNotMatch(drawn, /B\/s/);
+  const [timed, drawnTimed] = labels(null);
+  assert.doesNotMatch(timed, /per/);
+  assert.match(drawnTimed, /B\/s/);
 });
 
 test("values hold from their beginning to their end", () => {

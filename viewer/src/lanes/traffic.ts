@@ -2,6 +2,7 @@
 
 import { binBegin, binGroups, binsOf, sumOf, type BinRange, type Bins } from "../bins.ts";
 import { byRegionType, regionColour } from "../colours.ts";
+import { rateUnit } from "../format.ts";
 import { SIDES } from "../mirrored.ts";
 import type { RunPage, Traffic, TrafficSeries } from "../page.ts";
 import { regionTitle } from "../region_titles.ts";
@@ -30,7 +31,7 @@ export function trafficLane(run: RunPage, window: Span, mostBars: number, traffi
   const most = greatestSum(read);
   return {
     name: "traffic",
-    title: `Memory traffic: ${SIDES}`,
+    title: `${["Memory traffic", rateUnit().words].filter((words) => words !== "").join(" ")}: ${SIDES}`,
     kind: "mirrored",
     unit: "bytes/s",
     height: 190,

@@ -54,7 +54,7 @@ export function retentionScene(run: RunPage): RetentionScene {
   const inSteps = speed !== null && run.metrics.columns.some(({ name }) => name === "needed_p99_s") ? speed : null;
   const all = [...run.regions].sort(byRegionType).map((region) => (inSteps === null ? inSeconds(region) : atSpeed(region, run)));
   const rows = all.filter((row) => longest(row) !== null);
-  const thresholds = thresholdsOf(run.thresholds);
+  const thresholds = thresholdsOf(run);
   const times = [
     ...rows.flatMap((row) => [row.p50_s ?? row.p50_low_s ?? 0, longest(row) ?? 0]),
     ...thresholds.map(({ required_s }) => required_s),

@@ -1,7 +1,8 @@
 /** The answer, how far to trust it, and the kinds of memory it is about. */
 
 import { element, section } from "../dom.ts";
-import type { RunView } from "../view.ts";
+import type { RunPage } from "../page.ts";
+import type { AddChart, RunView } from "../view.ts";
 import { regionTable } from "./regions.ts";
 import { retentionChart } from "./retention.ts";
 import { trustList, trustWords } from "./trust.ts";
@@ -17,6 +18,11 @@ export const verdictView: RunView = ({ run, add }) => {
     trustList(run.trust),
     ...(run.regions.length === 0
       ? []
-      : [element("h3", {}, "What each kind of memory needs"), regionTable(run), add(retentionChart(run).withHeading())]),
+      : [element("h3", {}, "What each kind of memory needs"), regionTable(run), ...chartOf(run, add)]),
   );
 };
+
+/** Without a clock nothing is known of times, and no class is met or missed. */
+function chartOf(run: RunPage, add: AddChart): HTMLElement[] {
+  return run.time_unit === null ? [add(retentionChart(run).withHeading())] : [];
+}
