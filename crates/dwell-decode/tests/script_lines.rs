@@ -158,6 +158,47 @@ fn symbols_and_files_may_hold_spaces_and_parentheses() {
 }
 
 #[test]
+fn a_function_of_several_words_that_could_be_numbers_keeps_all_of_them() {
+    for (columns, symbol) in [("300           401000", "a b c"), ("300 401000", "a b c"), ("300 401000", "add bed fa")]
+    {
+        let found = one(&format!("x 1 1.000000: e:     7f0000000040{SOURCE}         {columns} {symbol} (/tmp/x)"));
+        assert_eq!((found.symbol.as_str(), found.dso.as_str()), (symbol, "/tmp/x"), "{columns}");
+        assert_eq!((found.ip, found.weight), (Some(0x40_1000), Some(300)));
+    }
+}
+
+#[test]
+fn fields_in_another_order_are_counted_and_not_guessed() {
+    let source = SOURCE.trim();
+    let lines = [
+        // Weight, period, event or instruction between the address and the data source, or in the place of the address.
+        format!("x 1 1.000000: e:     7f0000000040              300 {source}"),
+        format!("x 1 1.000000: e:             4000     7f0000000040 {source}              300"),
+        format!("x 1 1.000000:     7f0000000040 e: {source}              300"),
+        format!("x 1 1.000000: e:     7f0000000040           401000 add (/tmp/x) {source}              300"),
+        format!("x 1 1.000000: e:           401000 add (/tmp/x)     7f0000000040 {source}              300"),
+        format!("x 1 1.000000: e:              300 {source}     7f0000000040"),
+        "x 1 1.000000: e:              300     7f0000000040".to_owned(),
+        // The weight or the event behind where it belongs.
+        format!("x 1 1.000000: e:     7f0000000040 {source}     7fffdeadbeef              300 add (/tmp/x)"),
+        format!("x 1 1.000000: e:     7f0000000040 {source}           401000              300 add (/tmp/x)"),
+        format!("x 1 1.000000:     7f0000000040 {source}       4000 e:              300"),
+    ];
+    for line in lines {
+        assert_eq!(reason(&line), Reason::OtherOrder, "{line}");
+    }
+}
+
+#[test]
+fn the_function_of_the_data_may_stand_before_the_data_source() {
+    for place in ["data+0x10 (/lib/foo.so)", "[unknown] ([unknown])", "a::b<int, long>", "[heap]"] {
+        let found =
+            one(&format!("x 1 1.000000: e:     7f0000000040 {place}{SOURCE}         300           401000 add (/x)"));
+        assert_eq!((found.address, found.ip, found.weight), (0x7f00_0000_0040, Some(0x40_1000), Some(300)), "{place}");
+    }
+}
+
+#[test]
 fn a_function_whose_name_is_a_number_is_a_function() {
     let found = one(&format!("x 1 1.000000: e:     7f0000000040{SOURCE}         300           401000 add (/tmp/x)"));
     assert_eq!((found.symbol.as_str(), found.ip, found.weight), ("add", Some(0x40_1000), Some(300)));

@@ -116,7 +116,8 @@ impl Layout {
         sample.weight = Some(columns.weight.decimal(line, from)?);
         let weight_end = from + columns.weight.end();
         let Some(ip) = &columns.ip else { return Text(&line[weight_end..]).is_empty().then_some(0) };
-        sample.ip = Some(ip.hex(line, from).filter(|_| ends_column(line, weight_end))?);
+        let is_instruction = |ip: &u64| line::may_be_instruction(*ip) && ends_column(line, weight_end);
+        sample.ip = Some(ip.hex(line, from).filter(is_instruction)?);
         // No text with a bar is known, which would be the last one in place of that of the data source.
         let known = self.functions.get(&line[from + ip.end()..])?;
         (sample.symbol, sample.dso) = (&known.symbol, &known.dso);

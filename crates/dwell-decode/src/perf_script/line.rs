@@ -8,13 +8,18 @@
 //!
 //! The time is what every line has and nothing else looks like, so everything is found from there. A symbol may hold
 //! spaces and parentheses; it ends where a parenthesis closes and nothing follows, or a number that is set as a column: to
-//! the right of at least 16 places.
+//! the right of at least 16 places. In a text whose columns were squeezed, a word of hexadecimal digits without any of 0 to 9
+//! begins a function (`add`, `a b c`).
+//!
+//! A text in another order is not guessed at: what perf never prints at a place is [`Reason::OtherOrder`].
 
 use super::{Reason, ScriptSample};
 use crate::data_source::DataSource;
 
 /// Places of a column with an address.
 pub(super) const COLUMN_PLACES: usize = 16;
+/// No program has memory below: what `vm.mmap_min_addr` is set to. A smaller number is none of an address.
+const LEAST_ADDRESS: u64 = 1 << 16;
 /// Within so many bytes the time ends: the name of a program has 16 at most, and numbers are what else there is.
 const MAX_HEAD_BYTES: usize = 256;
 
@@ -29,6 +34,9 @@ pub(super) fn parse<'a>(line: &'a [u8], chain: Option<&'a [u8]>) -> Result<Scrip
     match memchr::memchr(b'|', rest.0) {
         Some(bar) => parse_with_source(rest.0, bar, &mut sample)?,
         None => parse_without_source(rest, chain.is_some(), &mut sample)?,
+    }
+    if sample.event.is_empty() && has_event(rest.0) {
+        return Err(Reason::OtherOrder);
     }
     if let Some(chain) = chain.filter(|_| sample.ip.is_none()) {
         let mut chain = Text(chain.trim_ascii_start());
@@ -150,12 +158,30 @@ fn parse_event<'a>(rest: &mut Text<'a>, sample: &mut ScriptSample<'a>) -> Result
     Ok(())
 }
 
-/// A line with a data source: its number is the last word before the first bar, the address the first word there.
+/// Whether a word is an event with its colon. The bytes of an instruction (`-F insn`) have one too, and so may functions.
+fn has_event(rest: &[u8]) -> bool {
+    let mut words = Text(rest);
+    loop {
+        match words.next() {
+            [] => return false,
+            b"insn:" | b"ilen:" | b":" => {}
+            [name @ .., b':'] if !name.ends_with(b":") && !name.contains(&b'(') => return true,
+            _ => {}
+        }
+    }
+}
+
+/// A line with a data source: its number is the last word before the first bar, the address the first word there. Between
+/// them perf prints nothing but the function or file of the address.
 fn parse_with_source<'a>(rest: &'a [u8], bar: usize, sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
     let before = rest[..bar].trim_ascii_end();
     let source_at = before.iter().rposition(|byte| *byte == b' ').map_or(0, |space| space + 1);
     sample.data_source = Some(DataSource(hex(&before[source_at..]).ok_or(Reason::NoDataSource)?));
-    sample.address = hex(Text(&before[..source_at]).next()).ok_or(Reason::NoAddress)?;
+    let mut between = Text(&before[..source_at]);
+    sample.address = hex(between.next()).ok_or(Reason::NoAddress)?;
+    if !between.is_empty() && !is_function_alone(between) {
+        return Err(Reason::OtherOrder);
+    }
     let last_bar = memchr::memrchr(b'|', &rest[bar..]).unwrap_or(0);
     let mut tail = Text(&rest[bar + last_bar + 1..]);
     // The words that the last part of the data source consists of; none of them could be a number.
@@ -164,6 +190,14 @@ fn parse_with_source<'a>(rest: &'a [u8], bar: usize, sample: &mut ScriptSample<'
         tail = ahead;
     }
     parse_tail(tail, sample)
+}
+
+/// Whether a text is the name of a function, its file, or both.
+fn is_function_alone(mut rest: Text<'_>) -> bool {
+    if rest.0.trim_ascii_end().ends_with(b":") || rest.column().is_some() {
+        return false;
+    }
+    function(rest.0).is_ok_and(|(_, _, behind)| Text(behind).is_empty())
 }
 
 /// A line with nothing but addresses and what is there. If the instruction has a line of its own, this one is that of the
@@ -191,6 +225,12 @@ fn parse_tail<'a>(mut tail: Text<'a>, sample: &mut ScriptSample<'a>) -> Result<(
         last = Some(next);
     }
     let has_function = !tail.is_empty();
+    // Weights come before the address of the instruction, and that of the data before everything here.
+    let is_address_first = !is_decimal(first) && last.is_some() && has_function;
+    let is_address_last = sample.has_low_address() && !has_function && !is_decimal(last.unwrap_or(first));
+    if is_address_first || is_address_last {
+        return Err(Reason::OtherOrder);
+    }
     if (last.is_some() || !has_function) && is_decimal(first) {
         sample.weight = Some(decimal(first).ok_or(Reason::BadNumber)?);
     }
@@ -198,9 +238,25 @@ fn parse_tail<'a>(mut tail: Text<'a>, sample: &mut ScriptSample<'a>) -> Result<(
 }
 
 fn parse_instruction<'a>(ip: &[u8], rest: &'a [u8], sample: &mut ScriptSample<'a>) -> Result<(), Reason> {
-    sample.ip = Some(hex(ip).ok_or(Reason::BadNumber)?);
+    let ip = hex(ip).ok_or(Reason::BadNumber)?;
+    if !may_be_instruction(ip) {
+        return Err(Reason::OtherOrder);
+    }
+    sample.ip = Some(ip);
     (sample.symbol, sample.dso, _) = function(rest)?;
     Ok(())
+}
+
+impl ScriptSample<'_> {
+    fn has_low_address(&self) -> bool {
+        (1..LEAST_ADDRESS).contains(&self.address)
+    }
+}
+
+/// Whether a number may be the address of an instruction; 0 stands for one that is not known.
+#[inline]
+pub(super) fn may_be_instruction(number: u64) -> bool {
+    number == 0 || number >= LEAST_ADDRESS
 }
 
 /// Function and file, and what stands behind them.
@@ -286,7 +342,7 @@ impl<'a> Text<'a> {
         let mut ahead = *self;
         let word = ahead.next();
         let places = self.0.len() - ahead.0.len();
-        let is_name = || ahead.is_empty() || ahead.peek().starts_with(b"(");
+        let is_name = || ahead.is_empty() || ahead.peek().starts_with(b"(") || !word.iter().any(u8::is_ascii_digit);
         let is_column = is_hex(word) && (places >= COLUMN_PLACES || is_decimal(word) || !is_name());
         is_column.then(|| {
             *self = ahead;

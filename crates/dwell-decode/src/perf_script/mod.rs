@@ -69,6 +69,8 @@ pub enum Reason {
     NoDataSource,
     /// It has a number that is none, or is too large.
     BadNumber,
+    /// Its fields are in an order in which perf does not print them.
+    OtherOrder,
     /// It is a record that is no sample (`--show-mmap-events`).
     OtherRecord,
     /// It is longer than any that is read.
@@ -87,6 +89,7 @@ impl Reason {
             Self::NoAddress => "no address of data",
             Self::NoDataSource => "a data source without its number",
             Self::BadNumber => "a number out of range",
+            Self::OtherOrder => "fields in another order than perf prints them",
             Self::OtherRecord => "a record that is no sample",
             Self::TooLong => "longer than 64 KiB",
             Self::Unfinished => "the text ends within it",
