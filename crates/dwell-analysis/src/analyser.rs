@@ -174,6 +174,9 @@ impl Analyser {
     pub fn push_trace(&mut self, batch: &RecordBatch) -> Result<(), AnalysisError> {
         let columns = batch;
         let batch = TraceBatch::new(columns, &mut self.names)?;
+        if let Gathering::Dwell(gatherer) = &self.gathering {
+            gatherer.row_bytes_max().map_or(Ok(()), |limit_bytes| batch.ensure_sizes(limit_bytes))?;
+        }
         self.widen_window(batch.timestamps_ns());
         if let Some(overview) = &mut self.overview {
             overview.push(columns, &batch);

@@ -51,6 +51,19 @@ pub enum AnalysisError {
         /// The most that are told apart.
         limit: usize,
     },
+    /// A row covers more memory than can be followed in pieces.
+    #[error(
+        "column size_bytes is {size_bytes} in row {row} of the batch; estimates and parts of an analysis follow rows of at most \
+         {limit_bytes} bytes"
+    )]
+    RowTooLarge {
+        /// Row of the batch, from 0.
+        row: usize,
+        /// Bytes that it covers.
+        size_bytes: u64,
+        /// The most that are followed.
+        limit_bytes: u64,
+    },
     /// Two parts are not parts of one trace.
     #[error("merging parts of a trace found that they differ in {difference}")]
     UnlikeParts {

@@ -208,6 +208,11 @@ impl Gatherer {
         places.fold(0, |sum, place| sum ^ self.regions[place].last_seen_ns)
     }
 
+    /// Bytes that a row may cover; none if there is no limit.
+    pub(crate) fn row_bytes_max(&self) -> Option<u64> {
+        self.followed.row_bytes_max()
+    }
+
     /// Takes a row.
     pub(crate) fn push(&mut self, access: &Access) {
         self.push_near(self.lives.found(access.address), access);

@@ -15,6 +15,10 @@ use crate::ranges::ByteRange;
 /// of memory that is allowed. A multiple of a page, so that no page lies in two parts.
 pub(crate) const BLOCK_SHIFT: u32 = 20;
 
+/// Pages or blocks that one row is cut into at most. Chosen: rows of the largest tensors have a quarter of that, and more would
+/// hold gigabytes for one impossible size.
+const PIECES_MAX: u64 = 1 << 21;
+
 /// How many hashes there are.
 const HASHES: u64 = 1 << 32;
 
@@ -154,6 +158,15 @@ impl Followed {
         }
     }
 
+    /// Bytes that a row may cover; none if all are followed whole.
+    pub(crate) fn row_bytes_max(self) -> Option<u64> {
+        (!self.is_whole()).then(|| PIECES_MAX << self.piece_shift())
+    }
+
+    fn piece_shift(self) -> u32 {
+        if matches!(self, Self::Part(_)) { BLOCK_SHIFT } else { PAGE_SHIFT }
+    }
+
     /// The pieces of a range that are followed, each in one group.
     pub(crate) fn pieces(self, (start, end): ByteRange) -> impl Iterator<Item = (u16, ByteRange)> {
         let mut from = start;
@@ -167,7 +180,7 @@ impl Followed {
 
     /// Where blocks or pages of a range begin, the first with the range, and their groups.
     fn groups_from(self, start: u64, end: u64) -> impl Iterator<Item = (u64, Option<u16>)> {
-        let shift = if matches!(self, Self::Part(_)) { BLOCK_SHIFT } else { PAGE_SHIFT };
+        let shift = self.piece_shift();
         // Beyond the last block of the address space the next one would begin at 0.
         let next = move |from: &u64| Some(((from >> shift) + 1) << shift).filter(|next| next > from);
         let begins = std::iter::successors(Some(start), next).take_while(move |&begin| begin < end);

@@ -200,6 +200,15 @@ impl TraceBatch {
         )
     }
 
+    /// That no row covers more than so many bytes.
+    pub(crate) fn ensure_sizes(&self, limit_bytes: u64) -> Result<(), AnalysisError> {
+        let sizes = self.sizes.as_deref().unwrap_or_default();
+        match sizes.iter().position(|size| *size > limit_bytes) {
+            Some(row) => Err(AnalysisError::RowTooLarge { row, size_bytes: sizes[row], limit_bytes }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn timestamps_ns(&self) -> &[u64] {
         &self.timestamps_ns
     }

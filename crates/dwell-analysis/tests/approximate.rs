@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use dwell_analysis::metrics::type_column;
 use dwell_analysis::{
-    Analyser, ApproximateBasis, ApproximateFigure, Approximation, MetricsReport, Options, SuitabilityThresholds,
+    Analyser, AnalysisError, ApproximateBasis, ApproximateFigure, Approximation, MetricsReport, Options, Part,
+    SuitabilityThresholds,
 };
 use dwell_events::OpType;
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
@@ -146,4 +147,22 @@ fn a_share_of_all_pages_is_the_truth_without_error() {
             "{column}"
         );
     }
+}
+
+#[test]
+fn a_row_of_an_impossible_size_is_refused_and_not_cut_into_pages() {
+    const LIMIT_BYTES: u64 = 8 << 30;
+    let pushed = |mut analyser: Analyser, size_bytes: u64| {
+        let mut builder = TraceBuilder::new("run");
+        [ROW, TraceRow { size_bytes, ..ROW }].iter().for_each(|row| builder.push(row));
+        analyser.push_trace(&builder.finish_batch())
+    };
+    let sample = || Analyser::of_share(SuitabilityThresholds::default(), 1e-6);
+    let found = pushed(sample(), LIMIT_BYTES + 1).unwrap_err();
+    let expected = AnalysisError::RowTooLarge { row: 1, size_bytes: LIMIT_BYTES + 1, limit_bytes: LIMIT_BYTES };
+    assert_eq!(found, expected);
+    assert_eq!(pushed(sample(), LIMIT_BYTES), Ok(()));
+    let part = || Analyser::of_part(Options::default(), Part::new(1, 3).unwrap());
+    assert!(matches!(pushed(part(), 1 << 60), Err(AnalysisError::RowTooLarge { limit_bytes: 0x200_0000_0000, .. })));
+    assert_eq!(pushed(Analyser::new(Options::default()), 1 << 60), Ok(()));
 }
