@@ -3,7 +3,8 @@
 //! While the worker runs, the first one ends it and what it computed becomes a partial run. A second one, and one at any
 //! other time, ends dwell at once; what is in `raw/` can then be finished with `dwell recover`.
 //!
-//! A command that writes a file or folder under another name until it is whole takes that away and ends.
+//! A command that writes a file or folder under another name until it is whole takes that away and ends. So does an import with
+//! its run, unless the run is being sealed: that takes a moment and is waited for.
 //!
 //! A traced command is the user's: the first signal is for the command, which may end by it or not, and dwell waits.
 
@@ -47,6 +48,7 @@ enum Stage {
     Capturing(Vec<String>),
     /// With the file or folder that is not whole yet.
     Writing(PathBuf),
+    Importing(RunDir),
 }
 
 /// A traced command, and the first signal, which is for it.
@@ -91,6 +93,11 @@ impl Interruption {
     /// The same; while a command runs, the first signal is for the command.
     pub(crate) fn tracing_begins<E>(&self, make: impl FnOnce() -> Result<RunDir, E>) -> Result<RunDir, E> {
         self.run_begins(make, |run| Stage::Tracing { run, command: Traced::default() })
+    }
+
+    /// The same for a run that is imported: any signal takes the run away.
+    pub(crate) fn importing_begins<E>(&self, make: impl FnOnce() -> Result<RunDir, E>) -> Result<RunDir, E> {
+        self.run_begins(make, Stage::Importing)
     }
 
     /// A signal finds no directory, or one that it knows of and can take away.
@@ -189,6 +196,9 @@ impl Interruption {
             Stage::Capturing(hints) => hints.into_iter().fold(failure, Failure::hint),
             Stage::Experiment(command) => failure.hint(format!("resume: {command}")),
             Stage::Writing(unfinished) => end_without(&unfinished, &failure),
+            // Its row is in the list of runs, or will be.
+            Stage::Importing(run) if run.manifest_json().exists() => return,
+            Stage::Importing(run) => end_without_run(&run),
             Stage::Preparing => failure,
         };
         print_failure(&failure);
@@ -198,12 +208,25 @@ impl Interruption {
 
 /// Ends dwell, and leaves nothing of what was being written.
 fn end_without(unfinished: &Path, failure: &Failure) -> ! {
+    end_removing(unfinished, failure, || {
+        let _ = fs::remove_file(unfinished).or_else(|_| fs::remove_dir_all(unfinished));
+    })
+}
+
+/// Ends dwell, and leaves nothing of a run that was being imported.
+fn end_without_run(run: &RunDir) -> ! {
+    let failure = Failure::new("ended by the user; the import left nothing")
+        .hint("the same command imports the recording from its beginning");
+    end_removing(run.path(), &failure, || run.discard())
+}
+
+fn end_removing(unfinished: &Path, failure: &Failure, remove: impl Fn()) -> ! {
     // Kept to the end: the thread that writes must not complain about what is taken away from it.
     let _silence = std::io::stderr().lock();
     print_failure(failure);
     // That thread may put another file into a folder that is being emptied.
     for _ in 0..REMOVAL_ATTEMPTS {
-        let _ = fs::remove_file(unfinished).or_else(|_| fs::remove_dir_all(unfinished));
+        remove();
         if unfinished.symlink_metadata().is_err() {
             break;
         }

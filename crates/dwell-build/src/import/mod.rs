@@ -228,14 +228,28 @@ pub fn import(
     request: &ImportRequest,
     views: &[&dyn RunView],
 ) -> Result<ImportReport, ImportError> {
-    let run = match &request.run_id {
-        Some(run_id) => RunDir::create(&request.results, &request.model_id, run_id)?,
-        None => RunDir::create_fresh(&request.results, &request.model_id)?,
-    };
-    import_into(&run, importer, request, views).inspect_err(|_| run.discard())
+    import_into(&begin_import(request)?, importer, request, views)
 }
 
-fn import_into(
+/// Makes the directory that a run is imported into.
+pub fn begin_import(request: &ImportRequest) -> Result<RunDir, ImportError> {
+    Ok(match &request.run_id {
+        Some(run_id) => RunDir::create(&request.results, &request.model_id, run_id)?,
+        None => RunDir::create_fresh(&request.results, &request.model_id)?,
+    })
+}
+
+/// The same as [`import`] into a directory that is there already and that nothing is in.
+pub fn import_into(
+    run: &RunDir,
+    importer: &dyn Importer,
+    request: &ImportRequest,
+    views: &[&dyn RunView],
+) -> Result<ImportReport, ImportError> {
+    fill(run, importer, request, views).inspect_err(|_| run.discard())
+}
+
+fn fill(
     run: &RunDir,
     importer: &dyn Importer,
     request: &ImportRequest,

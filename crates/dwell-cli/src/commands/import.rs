@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use dwell_build::import::{ImportError, ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, import};
+use dwell_build::import::{
+    ImportError, ImportReport, ImportRequest, Importer, SummaryFigure, SummaryText, begin_import, import_into,
+};
 use dwell_files::FileError;
 use dwell_host::work_in_huge_pages;
 use dwell_report::RUN_VIEWS;
@@ -11,6 +13,7 @@ use dwell_store::{RunState, StoreError};
 
 use super::run::OTHER_RUN_ID;
 use crate::args::ImportCommand;
+use crate::interruption::Interruption;
 use crate::messages::{EXIT_WITH_LOSS, Failure};
 use crate::output::{print_result, step, unprinted};
 
@@ -25,7 +28,10 @@ pub(crate) fn run(command: &ImportCommand) -> anyhow::Result<ExitCode> {
         command_line: command_line(*importer),
     };
     work_in_huge_pages();
-    let report = step("importing", || import(*importer, &request, &RUN_VIEWS)).map_err(|error| not_imported(&error))?;
+    let interruption = Interruption::listen()?;
+    let run = interruption.importing_begins(|| begin_import(&request)).map_err(|error| not_imported(&error))?;
+    let imported = step("importing", || import_into(&run, *importer, &request, &RUN_VIEWS));
+    let report = imported.map_err(|error| not_imported(&error))?;
     let printed = if args.json { super::print_json(&report) } else { print_result(&report_text(&report)) };
     printed.map_err(|error| unprinted(&error, &report.run_dir))?;
     Ok(if report.state == RunState::Partial { ExitCode::from(EXIT_WITH_LOSS) } else { ExitCode::SUCCESS })
