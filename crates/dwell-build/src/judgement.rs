@@ -1,7 +1,10 @@
 //! Whether a run counts: what disturbed it, and whether what was recorded is whole.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef};
 use dwell_analysis::MetricsReport;
-use dwell_analysis::quality::{Quality, QualityInput, Thresholds};
+use dwell_analysis::quality::{Quality, QualityInput};
 use dwell_analysis::validity::{Validity, ValidityInput};
 use dwell_collectors::{BuiltTable, ProcessSamples};
 use dwell_events::host::Host;
@@ -61,7 +64,9 @@ pub(crate) fn quality(
         let collector = collector.name().to_owned();
         return Quality::of(&QualityInput { collector, rows, lost_records, ..QualityInput::default() });
     }
-    trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, GivenRows::default(), lost_records)
+    // The collector names the operation of every access.
+    let given = GivenRows { symbol: metrics.trace_rows, ..GivenRows::default() };
+    trace_quality(CollectorName::TENSOR_OPS.name().to_owned(), metrics, given, lost_records)
 }
 
 /// Records that should be there and are not, as far as they could be counted.
@@ -71,27 +76,38 @@ pub(crate) fn lost_records(loss: &[LossRow]) -> u64 {
 }
 
 /// Rows of a trace with what only some collectors give.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct GivenRows {
-    latency: u64,
-    cache_level: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenRows {
+    /// Rows with a latency.
+    pub latency: u64,
+    /// Rows with a cache level.
+    pub cache_level: u64,
+    /// Rows with a symbol.
+    pub symbol: u64,
 }
 
 impl GivenRows {
-    /// Counts those of a run if its collector is expected to give any.
-    pub(crate) fn of(run: &RunDir, collector: &str) -> Result<Self, StoreError> {
+    /// Counts those of a run.
+    pub(crate) fn of(run: &RunDir) -> Result<Self, StoreError> {
         let mut given = Self::default();
-        if Thresholds::for_collector(collector).latency.is_none() {
-            return Ok(given);
-        }
-        for batch in open_table_subset(run.path(), Table::Trace, &["access_latency_ns", "cache_level"])? {
+        for batch in open_table_subset(run.path(), Table::Trace, &["access_latency_ns", "cache_level", "symbol"])? {
             let batch = batch?;
             let rows = |name: &str| batch.column_by_name(name).map_or(0, |column| column.len() - column.null_count());
             given.latency += rows("access_latency_ns") as u64;
             given.cache_level += rows("cache_level") as u64;
+            let named = batch.column_by_name("symbol").map_or(0, |symbols| texts_in(symbols));
+            given.symbol += named as u64;
         }
         Ok(given)
     }
+}
+
+/// How many rows of a column have a text that is not empty.
+fn texts_in(column: &ArrayRef) -> usize {
+    let Some(column) = column.as_dictionary_opt::<Int32Type>() else { return 0 };
+    let Some(texts) = column.values().as_string_opt::<i32>() else { return 0 };
+    let is_text: Vec<bool> = texts.iter().map(|text| text.is_some_and(|text| !text.is_empty())).collect();
+    column.keys().iter().flatten().filter(|key| is_text[*key as usize]).count()
 }
 
 /// Whether a trace is whole enough to be used.
@@ -108,7 +124,7 @@ pub(crate) fn trace_quality(
         unknown_rows: unknown.map_or(0, |row| row.read_frequency.loads + row.read_frequency.stores),
         latency_rows: given.latency,
         cache_level_rows: given.cache_level,
-        symbol_rows: metrics.trace_rows,
+        symbol_rows: given.symbol,
         lost_records,
     })
 }

@@ -30,6 +30,7 @@ mod trace_order;
 
 pub use build::{BuildSetup, BuiltRun, build_run};
 pub use error::BuildError;
+pub use judgement::GivenRows;
 pub use listener::{BuildListener, NoListener};
 pub use manifest_row::failed_row;
 pub use recover::{ensure_unattended, is_running_dwell, recover_run};

@@ -252,3 +252,20 @@ fn what_cannot_be_imported_is_refused_with_a_way_out() {
     let report = import_bytes(dir.path(), "perf-script", page_faults, &[("unknown-op", "store")]).unwrap();
     assert_eq!(rows(&report.run_dir)[0].op, "store");
 }
+
+#[test]
+fn the_share_of_accesses_whose_function_is_known_is_what_was_imported() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |at: u32, function: &str| {
+        format!(
+            "x 1 {at}.000000: cpu/mem-loads/P:     7f0000000040 {:>16} |OP LOAD|LVL L1 hit|BLK  N/A {:>16} {function}\n",
+            "68100142", 300
+        )
+    };
+    let named = format!("{:>16} memcpy (/lib/libc.so)", "7f1234567890");
+    let text = [line(1, &named), line(2, ""), line(3, ""), line(4, &named), line(5, "")].concat();
+    let report = import_bytes(dir.path(), "perf-script", text.as_bytes(), &[("cpu-mhz", "1000")]).unwrap();
+    let quality = report.metadata.quality.unwrap();
+    let share = |name: &str| quality.checks.iter().find(|check| check.name.name() == name).unwrap().share;
+    assert_eq!(["symbols", "latency", "cache_level"].map(share), [Some(0.4), Some(1.0), Some(1.0)]);
+}

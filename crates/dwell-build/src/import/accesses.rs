@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use super::reorder::Reorder;
 use super::{ImportError, ImportOption, ImportRequest, Takes};
-use crate::read_rules;
+use crate::{GivenRows, read_rules};
 
 /// Rows that are gathered before they are written: their columns stay in a core's own cache.
 const ROWS_PER_BATCH: usize = 8 * 1024;
@@ -111,6 +111,8 @@ pub struct Accesses {
     pub build: BuildOptions,
     /// Accesses that were dropped, if there are any.
     pub loss: Option<LossRow>,
+    /// Rows with a latency, a cache level, a symbol.
+    pub given: GivenRows,
 }
 
 /// Where an importer puts the accesses that it reads.
@@ -195,6 +197,7 @@ impl<'a> AccessSink<'a> {
         reorder.hand_on_all(&mut |row| trace.push(row, &mut kinds))?;
         let out_of_order = reorder.backward_rows();
         trace.write_batch(&mut kinds)?;
+        let given = trace.given;
         let (mut counts, labels) = trace.finish()?;
         let mut regions = TableWriter::create(run.path(), Table::RegionMap)?;
         regions.write(&region_map::batch(&labels.regions))?;
@@ -207,7 +210,7 @@ impl<'a> AccessSink<'a> {
             origin(Table::Trace, counts.rows, source.basis, source.name),
             origin(Table::RegionMap, counts.regions, Basis::Inferred, LABELLER),
         ];
-        Ok(Accesses { counts, tables: tables.into(), build, loss: labels.loss })
+        Ok(Accesses { counts, tables: tables.into(), build, loss: labels.loss, given })
     }
 }
 
@@ -217,6 +220,7 @@ struct Kinds {
     words: Words,
     rows: Vec<NumberedRow>,
     rules: Vec<KindRule>,
+    have_symbol: Vec<bool>,
     numbers: FxHashMap<NumberedRow, u32>,
     last: u32,
     age: u64,
@@ -236,6 +240,7 @@ impl Kinds {
             self.last = *self.numbers.entry(kind).or_insert_with(|| {
                 self.rows.push(kind);
                 self.rules.push(ask());
+                self.have_symbol.push(!access.symbol.is_empty());
                 self.rows.len() as u32 - 1
             });
         }
@@ -254,6 +259,7 @@ struct LabelledTrace {
     builder: KindTraceBuilder,
     writer: TableWriter,
     rows_by_type: [u64; RegionType::ALL.len()],
+    given: GivenRows,
     span_ns: Option<(u64, u64)>,
 }
 
@@ -264,6 +270,7 @@ impl LabelledTrace {
             builder: KindTraceBuilder::new(run.run_id()),
             writer: TableWriter::create_of(run.path(), Table::Trace, basis)?,
             rows_by_type: [0; RegionType::ALL.len()],
+            given: GivenRows::default(),
             span_ns: None,
         })
     }
@@ -283,6 +290,9 @@ impl LabelledTrace {
         let Some(Label { region_type, region_id, .. }) = label.map_err(unlabelled)? else { return Ok(()) };
         self.builder.push(row, region_type, region_id);
         self.rows_by_type[region_type as usize] += 1;
+        self.given.latency += u64::from(row.access_latency_ns.is_some());
+        self.given.cache_level += u64::from(kind.cache_level.is_some());
+        self.given.symbol += u64::from(kinds.have_symbol[row.kind as usize]);
         let time_ns = row.timestamp_ns;
         let (first_ns, last_ns) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first_ns.min(time_ns), last_ns.max(time_ns)));

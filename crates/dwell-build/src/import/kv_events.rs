@@ -80,6 +80,7 @@ impl Importer for KvEvents {
             found: found(&events),
             metadata: metadata(options.clock, events),
             loss: losses(&report),
+            given: None,
             summary: summary(&report),
         })
     }

@@ -57,6 +57,7 @@ impl Importer for Lackey {
                 ..RunMetadata::default()
             },
             loss: losses(counts).chain(accesses.loss).collect(),
+            given: Some(accesses.given),
             found,
             summary: summary(counts, &accesses.counts.region_types),
         })

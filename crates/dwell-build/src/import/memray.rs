@@ -70,6 +70,7 @@ impl Importer for Memray {
                 ..RunMetadata::default()
             },
             loss,
+            given: None,
             summary: summary(&found),
             found: as_map(&found),
         })

@@ -29,10 +29,10 @@ use dwell_store::{RunDir, RunState, StoreError, TableWriter, unix_secs_now, utc_
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::BuildError;
-use crate::judgement::{GivenRows, lost_records, trace_quality};
+use crate::judgement::{lost_records, trace_quality};
 use crate::run_files::{write_metrics, write_views};
 use crate::seal::Seal;
+use crate::{BuildError, GivenRows};
 
 /// What is being imported, in `raw/`, before anything else of the run is there.
 pub(crate) const IMPORT_FILE: &str = "import.json";
@@ -125,6 +125,8 @@ pub struct Imported {
     pub metadata: RunMetadata,
     /// What is missing.
     pub loss: Vec<LossRow>,
+    /// Rows with what only some collectors give; none if they were not counted while they were written.
+    pub given: Option<GivenRows>,
     /// What was found, for programs: keys of the report.
     pub found: Map<String, Value>,
     /// The same for people.
@@ -282,7 +284,10 @@ fn fill(
     }
     metadata.state = state.name().to_owned();
     let metrics = match run.table(Table::Trace).is_file() {
-        true => Some(draw_accesses(run, &mut metadata, &imported.loss, views)?),
+        true => {
+            let given = imported.given.map_or_else(|| GivenRows::of(run), Ok)?;
+            Some(draw_accesses(run, &mut metadata, (given, lost_records(&imported.loss)), views)?)
+        }
         false => None,
     };
     let metadata = Seal { metadata, metrics: metrics.as_ref(), state, results: Some(&request.results) }.apply(run)?;
@@ -304,14 +309,13 @@ fn fill(
 fn draw_accesses(
     run: &RunDir,
     metadata: &mut RunMetadata,
-    loss: &[LossRow],
+    (given, lost_records): (GivenRows, u64),
     views: &[&dyn RunView],
 ) -> Result<MetricsReport, ImportError> {
     let build = metadata.build.clone().unwrap_or_default();
     let (mut metrics, overview) = draw_run(run, build.analysis_options()).map_err(BuildError::from)?;
     let collector = metadata.collectors.used.first().cloned().unwrap_or_default();
-    let given = GivenRows::of(run, &collector)?;
-    metadata.quality = Some(trace_quality(collector, &metrics, given, lost_records(loss)));
+    metadata.quality = Some(trace_quality(collector, &metrics, given, lost_records));
     metrics.heed(metadata.quality.as_ref(), metadata.validity.as_ref());
     if let Some(unit) = metadata.time_unit() {
         metrics.withhold_times(unit);

@@ -64,6 +64,7 @@ impl Importer for MrmTrace {
                 ..RunMetadata::default()
             },
             loss: Vec::new(),
+            given: None,
             found: found(&trace, region_rows, kv_rows, peer_metadata),
             summary: summary(&trace, region_rows, kv_rows),
         })

@@ -296,6 +296,7 @@ impl PerfRun {
                 ..metadata
             },
             loss: self.loss,
+            given: Some(self.accesses.given),
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn metadata(
     // Of a run without accesses, labels change nothing.
     let quality = match known.quality {
         Some(quality) if metrics.trace_rows > 0 => {
-            let given = GivenRows::of(input, &quality.collector)?;
+            let given = GivenRows::of(input)?;
             Some(trace_quality(quality.collector, metrics, given, relabelled.lost_records))
         }
         quality => quality,
