@@ -30,6 +30,9 @@ fn export_trace(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     Interruption::listen()?.writing_begins(staging.clone());
     warn_of_changed_files(&run, FilesRead::Tables);
     let report = step("exporting", || export_perfetto(&run, &args.output, staging)).map_err(hinted)?;
+    if let Some(unit) = &report.time_unit {
+        say(format_args!("note: the recording has no clock; each nanosecond in the file is one of its {unit}\n"));
+    }
     let printed = if args.json {
         super::print_json(&report)
     } else {

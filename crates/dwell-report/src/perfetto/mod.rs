@@ -29,7 +29,7 @@ const TRACE_COLUMNS: [&str; 9] =
     ["timestamp_ns", "op_type", "symbol", "region_type", "size_bytes", "tensor", "layer", "step", "phase"];
 
 /// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerfettoReport {
     /// Tokens, each a slice.
     pub tokens: u64,
@@ -41,6 +41,8 @@ pub struct PerfettoReport {
     pub written_bytes: u64,
     /// Size of the file.
     pub size_bytes: u64,
+    /// What the nanoseconds of the file count instead if the recording has no clock, such as `instructions`.
+    pub time_unit: Option<String>,
 }
 
 /// Writes a run as a Perfetto trace. The file appears whole or not at all; until then it grows in `staging`.
@@ -51,18 +53,21 @@ pub fn export_perfetto(run: &RunDir, target: &Path, staging: PathBuf) -> Result<
     let mut file = AtomicFile::create_staged(target, staging)?;
     let written = |error: io::Error| ReportError::from_io("writing a Perfetto trace", target, error);
     let mut counted = CountedBytes { output: io::BufWriter::new(&mut file), bytes: 0 };
-    let title = format!("dwell {}: {}", metadata.run_id, model_title_of(metadata));
+    // Perfetto knows no other unit of time.
+    let unit =
+        metadata.time_unit().map_or_else(String::new, |unit| format!(" (no clock: each ns is one of the {unit})"));
+    let title = format!("dwell {}: {}{unit}", metadata.run_id, model_title_of(metadata));
     let mut writer = TrackWriter::new(&mut counted, &title).map_err(written)?;
     write_phases(&mut writer, metadata, overview.last_ns).map_err(written)?;
     let tokens = write_tokens(run.path(), &mut writer, written)?;
     let operations = write_operations(run.path(), &mut writer, written)?;
-    write_traffic(&mut writer, &overview).map_err(written)?;
+    write_traffic(&mut writer, &overview, metadata.time_unit()).map_err(written)?;
     write_samples(run.path(), &mut writer, written)?;
     counted.output.flush().map_err(written)?;
     let size_bytes = counted.bytes;
     drop(counted);
     file.commit()?;
-    Ok(PerfettoReport { tokens, size_bytes, ..operations })
+    Ok(PerfettoReport { tokens, size_bytes, time_unit: metadata.time_unit().map(str::to_owned), ..operations })
 }
 
 /// Counts what passes.
@@ -173,15 +178,17 @@ fn write_operations(
     slices.finish().map_err(written)
 }
 
-fn write_traffic(writer: &mut TrackWriter<impl Write>, overview: &Overview) -> io::Result<()> {
+/// Bytes per second, or per million of what timestamps count instead.
+fn write_traffic(writer: &mut TrackWriter<impl Write>, overview: &Overview, time_unit: Option<&str>) -> io::Result<()> {
     let traffic = &overview.traffic;
-    let bin_s = traffic.axis.bin_ns as f64 / 1e9;
+    let per = time_unit.map_or_else(|| "bytes/s".to_owned(), |unit| format!("bytes per million {unit}"));
+    let bins_per_unit = traffic.axis.bin_ns as f64 / if time_unit.is_some() { 1e6 } else { 1e9 };
     for series in &traffic.series {
         for (words, bytes) in [("read", &series.read_bytes), ("written", &series.written_bytes)] {
-            let track = writer.counter(&format!("{}: {words}", series.region_type), CounterUnit::Named("bytes/s"))?;
+            let track = writer.counter(&format!("{}: {words}", series.region_type), CounterUnit::Named(&per))?;
             for (bin, &bytes) in (0u64..).zip(bytes) {
                 let now_ns = traffic.axis.first_bin_ns + bin * traffic.axis.bin_ns;
-                writer.count_share(track, now_ns, bytes as f64 / bin_s)?;
+                writer.count_share(track, now_ns, bytes as f64 / bins_per_unit)?;
             }
         }
     }

@@ -22,9 +22,9 @@ pub(super) struct Track(u64);
 
 /// What a counter counts.
 #[derive(Clone, Copy)]
-pub(super) enum CounterUnit {
+pub(super) enum CounterUnit<'a> {
     Bytes,
-    Named(&'static str),
+    Named(&'a str),
 }
 
 /// One slice.
@@ -65,7 +65,7 @@ impl<W: Write> TrackWriter<W> {
     }
 
     /// A track of a counter, below those before it.
-    pub(super) fn counter(&mut self, name: &str, unit: CounterUnit) -> io::Result<Track> {
+    pub(super) fn counter(&mut self, name: &str, unit: CounterUnit<'_>) -> io::Result<Track> {
         let counter = match unit {
             CounterUnit::Bytes => CounterDescriptor { unit: Some(UNIT_BYTES), unit_name: None },
             CounterUnit::Named(name) => CounterDescriptor { unit: None, unit_name: Some(name.to_owned()) },
