@@ -1,6 +1,7 @@
 //! `metadata.json`: what ran, where, how it was watched, and what to think of it.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use dwell_analysis::energy::EnergyReport;
 use dwell_analysis::memory::MemoryReport;
@@ -239,6 +240,9 @@ impl RunMetadata {
     /// Version that this program writes. It reads every version with the same major part.
     pub const VERSION: &str = "1.10";
 
+    /// Name of the model of an imported run unless the user gives one.
+    pub const MODEL_OF_IMPORTS: &str = "imported";
+
     /// What is known of a run before it begins.
     pub fn of_request(request: &RunRequest) -> Self {
         Self {
@@ -257,6 +261,20 @@ impl RunMetadata {
     /// What timestamps count if the recording had no clock, such as `instructions`; none if they are nanoseconds.
     pub fn time_unit(&self) -> Option<&str> {
         self.timestamps.as_ref().filter(|timestamps| timestamps.is_ordinal()).map(|timestamps| timestamps.unit.as_str())
+    }
+
+    /// Whether another program recorded the run.
+    pub fn is_imported(&self) -> bool {
+        self.import.is_some() || self.kv_events.is_some()
+    }
+
+    /// Where the run was imported from: its format and its files; none if dwell recorded it.
+    pub fn imported_from(&self) -> Option<(&str, Vec<&Path>)> {
+        if let Some(import) = &self.import {
+            return Some((&import.format, import.files.iter().map(PathBuf::as_path).collect()));
+        }
+        let import = self.kv_events.as_ref()?;
+        Some(("kv-events", import.files.iter().map(|file| file.path.as_path()).collect()))
     }
 
     /// What the run is for.

@@ -26,6 +26,8 @@ pub enum ExclusionReason {
     Untraced,
     /// It holds the accesses of another run, labelled anew: counted beside that run, they would count twice.
     Relabelled,
+    /// It was imported and holds nothing that could be averaged, such as allocations.
+    NoFigures,
     /// Its tables failed the quality gate.
     QualityFail,
     /// The observer or the machine disturbed it.
@@ -34,13 +36,14 @@ pub enum ExclusionReason {
 
 impl ExclusionReason {
     /// Every reason. A run is counted under the first that applies.
-    pub const ALL: [ExclusionReason; 8] = [
+    pub const ALL: [ExclusionReason; 9] = [
         ExclusionReason::Unfinished,
         ExclusionReason::Failed,
         ExclusionReason::Partial,
         ExclusionReason::Warmup,
         ExclusionReason::Untraced,
         ExclusionReason::Relabelled,
+        ExclusionReason::NoFigures,
         ExclusionReason::QualityFail,
         ExclusionReason::Contaminated,
     ];
@@ -54,6 +57,7 @@ impl ExclusionReason {
             ExclusionReason::Warmup => "warmup",
             ExclusionReason::Untraced => "untraced",
             ExclusionReason::Relabelled => "relabelled",
+            ExclusionReason::NoFigures => "no_figures",
             ExclusionReason::QualityFail => "quality_fail",
             ExclusionReason::Contaminated => "contaminated",
         }
@@ -63,6 +67,7 @@ impl ExclusionReason {
     pub fn words(self) -> &'static str {
         match self {
             ExclusionReason::Warmup => "warm-up",
+            ExclusionReason::NoFigures => "without figures",
             ExclusionReason::QualityFail => "failed the quality gate",
             other => other.name(),
         }
@@ -81,7 +86,8 @@ impl ExclusionReason {
 
     /// Whether runs of this kind repeat no measurement: they may be published, and are in no average.
     pub(crate) fn is_of_no_repetition(self) -> bool {
-        matches!(self, ExclusionReason::Warmup | ExclusionReason::Untraced | ExclusionReason::Relabelled)
+        use ExclusionReason::{NoFigures, Relabelled, Untraced, Warmup};
+        matches!(self, Warmup | Untraced | Relabelled | NoFigures)
     }
 
     /// Whether the reason applies to a run, and what exactly.
@@ -95,6 +101,7 @@ impl ExclusionReason {
             ExclusionReason::Warmup => if_so(metadata.kind() == RunKind::Warmup),
             ExclusionReason::Untraced => if_so(metadata.kind() == RunKind::Untraced),
             ExclusionReason::Relabelled => if_so(metadata.relabelled.is_some()),
+            ExclusionReason::NoFigures => if_so(metadata.import.is_some() && !run.has_figures()),
             ExclusionReason::QualityFail => failed_checks(metadata),
             ExclusionReason::Contaminated => contaminations(metadata),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dwell_metadata::RunMetadata;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -112,7 +113,7 @@ fn setup(run: &RunResults) -> String {
         // How many sequences there are is a key already.
         action.remove("sequences");
     });
-    let setup = json!({
+    let mut setup = json!({
         "engine": metadata.engine,
         "start": metadata.start.unwrap_or_default(),
         "runtime": metadata.model.as_ref().map(|model| &model.runtime),
@@ -121,6 +122,13 @@ fn setup(run: &RunResults) -> String {
         "actions": actions,
         "definitions": run.definitions(),
     });
+    if let Some((format, files)) = metadata.imported_from() {
+        setup["import"] = json!(format);
+        // Nobody said that these recordings are of the same model.
+        if metadata.model_id == RunMetadata::MODEL_OF_IMPORTS {
+            setup["files"] = json!(files);
+        }
+    }
     fingerprint(&setup.to_string())
 }
 

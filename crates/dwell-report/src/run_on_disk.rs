@@ -24,9 +24,8 @@ impl RunSummary {
             return Err(MetricsError::NotFinished { run: run.path().to_owned() }.into());
         }
         let options = results.metadata.build.as_ref().map_or_else(Options::default, |build| build.analysis);
-        let is_imported = results.metadata.import.is_some() || results.metadata.kv_events.is_some();
         // What others recorded need not be accesses. The run still says what it holds.
-        let mut metrics = match is_imported && !run.table(Table::Trace).exists() {
+        let mut metrics = match results.metadata.is_imported() && !run.table(Table::Trace).exists() {
             true => Analyser::new(options).finish(),
             false => analyse_run(run, options)?,
         };

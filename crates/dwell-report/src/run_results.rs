@@ -81,6 +81,11 @@ impl RunResults {
         self.metadata.state != UNFINISHED
     }
 
+    /// Whether anything can be averaged: what accesses tell, or memory, or speed.
+    pub fn has_figures(&self) -> bool {
+        !self.metrics.is_empty() || self.metadata.memory.is_some() || self.metadata.generation.is_some()
+    }
+
     /// Puts other figures in the place of those in `metrics.csv`.
     pub fn set_metrics(&mut self, figures: Vec<TypeValues>) {
         self.metrics = figures.into_iter().map(MetricsLine::from).collect();

@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 use dwell_build::import::{self, ImportOption, Importer, Takes};
+use dwell_metadata::RunMetadata;
 
 /// A format and what to import.
 pub(crate) struct ImportCommand {
@@ -26,7 +27,7 @@ pub(crate) struct ImportArgs {
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     pub(crate) output: PathBuf,
     /// Name of the model that was served.
-    #[arg(long, value_name = "NAME", default_value = "imported")]
+    #[arg(long, value_name = "NAME", default_value = RunMetadata::MODEL_OF_IMPORTS)]
     pub(crate) model_id: String,
     /// Name of the run; must not exist yet. Default: the time and random digits.
     #[arg(long, value_name = "NAME")]

@@ -25,8 +25,8 @@ pub(crate) struct AnalyseArgs {
     /// Aggregate only the runs of this experiment, by id or name.
     #[arg(long, value_name = "ID|NAME")]
     pub(crate) experiment: Option<String>,
-    /// Include runs that do not count for these reasons: failed, partial, warmup, untraced, relabelled, quality_fail,
-    /// contaminated.
+    /// Include runs that do not count for these reasons: failed, partial, warmup, untraced, relabelled, no_figures,
+    /// quality_fail, contaminated.
     #[arg(long, value_name = "REASONS", value_delimiter = ',', value_parser = exclusion_reason)]
     pub(crate) include: Vec<ExclusionReason>,
     /// Folder for metrics.csv, metrics_by_region.csv, retention_histogram.csv, report.json and the tables of metrics on request of

@@ -5,6 +5,7 @@ use std::path::Path;
 use dwell_analysis::metrics::type_columns;
 use dwell_analysis::overview::Overview;
 use dwell_analysis::{Options, SuitabilityThresholds, Value};
+use dwell_events::schema::Table;
 use dwell_files::{FileError, read_json};
 use dwell_metadata::{RunMetadata, RunView, ViewedRun};
 use dwell_metrics::draw_run;
@@ -198,6 +199,10 @@ pub(crate) fn overview_of(run: &RunDir, results: &RunResults) -> Result<Overview
                 path: run.overview_json(),
             }),
         },
+        // What others recorded need not be accesses.
+        Err(FileError::NotFound { .. }) if results.metadata.is_imported() && !run.table(Table::Trace).exists() => {
+            Ok(Overview::default())
+        }
         Err(FileError::NotFound { .. }) => Ok(draw_run(run, options_of(&results.metadata))?.1),
         Err(error) => Err(error.into()),
     }

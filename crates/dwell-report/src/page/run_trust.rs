@@ -64,7 +64,11 @@ fn basis(files: &RunFiles<'_>, overview: &Overview) -> Statement {
     if overview.rows == 0 {
         let server = files.metadata.server.as_ref();
         let reason = server.and_then(|server| server.untraced_because.clone());
-        let reasons = vec![reason.unwrap_or_else(|| "the collector tensor_ops was not used".to_owned())];
+        let unused = match files.metadata.is_imported() {
+            true => "the recording that was imported has none",
+            false => "the collector tensor_ops was not used",
+        };
+        let reasons = vec![reason.unwrap_or_else(|| unused.to_owned())];
         return Statement { reasons, ..statement("basis", Level::Bad, "No access was recorded.") };
     }
     let window = overview.last_ns.saturating_sub(overview.first_ns);
