@@ -38,8 +38,18 @@ pub(crate) struct NumberColumn {
     sequence: Sequence,
     levels: Levels,
     values: Values,
+    /// What the row groups before needed for many rows, empty: every other one would ask for as much memory again.
+    spare: Spare,
     /// Least and greatest, as [`NumberColumn::rank`] compares them.
     range: Option<(u64, u64)>,
+}
+
+/// Memory for the values of a row group.
+#[derive(Default)]
+struct Spare {
+    dictionary: Option<Dictionary>,
+    plain: Vec<u8>,
+    differences: Vec<u64>,
 }
 
 /// The numbers of the rows that have one.
@@ -73,7 +83,8 @@ impl NumberColumn {
             data_type: data_type.clone(),
             sequence,
             levels: Levels::default(),
-            values: no_values(sequence),
+            values: no_values(sequence, &mut Spare::default()),
+            spare: Spare::default(),
             range: None,
         })
     }
@@ -141,7 +152,9 @@ impl NumberColumn {
     /// The dictionary, from now on if all numbers were the same; none if there are too many.
     fn dictionary(&mut self) -> Option<&mut Dictionary> {
         if let Values::Same { number, rows } = self.values {
-            self.values = Values::Few(Dictionary::of(number, rows));
+            let mut dictionary = self.spare.dictionary.take().unwrap_or_default();
+            dictionary.repeat(number, rows);
+            self.values = Values::Few(dictionary);
         }
         match &mut self.values {
             Values::Few(dictionary) => Some(dictionary),
@@ -153,9 +166,11 @@ impl NumberColumn {
     fn plain(&mut self) -> &mut Vec<u8> {
         let width = self.width();
         if let Values::Few(dictionary) = &self.values {
-            let mut plain = Vec::with_capacity(dictionary.rows().len() * width);
+            let mut plain = std::mem::take(&mut self.spare.plain);
+            plain.reserve(dictionary.rows().len() * width);
             dictionary.each().for_each(|number| put_plain(number, width, &mut plain));
-            self.values = Values::Many(plain);
+            let few = std::mem::replace(&mut self.values, Values::Many(plain));
+            self.spare.keep(few);
         }
         match &mut self.values {
             Values::Many(plain) => plain,
@@ -210,7 +225,9 @@ impl NumberColumn {
             begin += page.present;
         }
         let closed = pages.close(&self.description, encoding, Some(statistics))?;
-        (self.range, self.values) = (None, no_values(self.sequence));
+        let written = std::mem::replace(&mut self.values, Values::Same { number: 0, rows: 0 });
+        self.spare.keep(written);
+        (self.range, self.values) = (None, no_values(self.sequence, &mut self.spare));
         Ok(closed)
     }
 
@@ -229,10 +246,31 @@ impl NumberColumn {
     }
 }
 
-fn no_values(sequence: Sequence) -> Values {
+fn no_values(sequence: Sequence, spare: &mut Spare) -> Values {
     match sequence {
         Sequence::Repeats => Values::Same { number: 0, rows: 0 },
-        Sequence::Differs => Values::Differences(Vec::new()),
+        Sequence::Differs => Values::Differences(std::mem::take(&mut spare.differences)),
+    }
+}
+
+impl Spare {
+    /// Keeps the memory of values, and forgets the values.
+    fn keep(&mut self, values: Values) {
+        match values {
+            Values::Same { .. } => {}
+            Values::Few(mut dictionary) => {
+                dictionary.clear();
+                self.dictionary = Some(dictionary);
+            }
+            Values::Many(mut plain) => {
+                plain.clear();
+                self.plain = plain;
+            }
+            Values::Differences(mut all) => {
+                all.clear();
+                self.differences = all;
+            }
+        }
     }
 }
 

@@ -20,15 +20,26 @@ pub(crate) struct Dictionary {
     rows: Vec<u32>,
 }
 
+impl Default for Dictionary {
+    fn default() -> Self {
+        Self { numbers: Vec::new(), slots: vec![0; 2 * DISTINCT_MAX], rows: Vec::new() }
+    }
+}
+
 impl Dictionary {
-    /// So many rows with the same number.
-    pub(crate) fn of(number: u64, rows: usize) -> Self {
-        let mut dictionary = Self { numbers: Vec::new(), slots: vec![0; 2 * DISTINCT_MAX], rows: Vec::new() };
+    /// Takes so many rows with the same number. None may have come before.
+    pub(crate) fn repeat(&mut self, number: u64, rows: usize) {
         if rows > 0 {
-            let place = dictionary.place_of(number).unwrap_or(0);
-            dictionary.rows = vec![place; rows];
+            let place = self.place_of(number).unwrap_or(0);
+            self.rows.resize(rows, place);
         }
-        dictionary
+    }
+
+    /// Forgets all rows and numbers, and keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.numbers.clear();
+        self.slots.fill(0);
+        self.rows.clear();
     }
 
     /// Takes numbers until there are too many distinct ones; how many it took.

@@ -14,24 +14,20 @@ pub(crate) fn all_same<T: Copy + PartialEq>(values: &[T]) -> bool {
 }
 
 /// Places of rows. While all are the same, they are only counted.
-pub(crate) enum Places {
-    Same { place: u32, rows: usize },
-    Each(Vec<u32>),
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Self::Same { place: 0, rows: 0 }
-    }
+#[derive(Default)]
+pub(crate) struct Places {
+    /// Rows of the same place, as long as there are no others.
+    same: Option<(u32, usize)>,
+    /// The place of each row, from the first other one on.
+    each: Vec<u32>,
 }
 
 impl Places {
     /// Adds rows of the same place.
     pub(crate) fn push_same(&mut self, place: u32, rows: usize) {
-        match self {
-            Self::Same { place: known, rows: so_far } if *so_far == 0 || *known == place => {
-                (*known, *so_far) = (place, *so_far + rows);
-            }
+        match self.same {
+            None if self.each.is_empty() => self.same = Some((place, rows)),
+            Some((known, so_far)) if known == place => self.same = Some((place, so_far + rows)),
             _ => {
                 let each = self.each();
                 each.resize(each.len() + rows, place);
@@ -41,29 +37,29 @@ impl Places {
 
     /// The place of each row, from now on one by one.
     pub(crate) fn each(&mut self) -> &mut Vec<u32> {
-        if let Self::Same { place, rows } = self {
-            *self = Self::Each(vec![*place; *rows]);
+        if let Some((place, rows)) = self.same.take() {
+            self.each.resize(rows, place);
         }
-        match self {
-            Self::Each(each) => each,
-            Self::Same { .. } => unreachable!("it was replaced above"),
-        }
+        &mut self.each
+    }
+
+    /// Forgets all rows, and keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.same = None;
+        self.each.clear();
     }
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Same { rows, .. } => *rows,
-            Self::Each(each) => each.len(),
-        }
+        self.same.map_or(self.each.len(), |(_, rows)| rows)
     }
 
     /// Appends so many places from one on, each of so many bits.
     pub(crate) fn encode(&self, begin: usize, count: usize, bits: u32, out: &mut Vec<u8>) {
-        match self {
-            Self::Same { .. } if count == 0 => {}
-            Self::Same { place, .. } => hybrid::repeat(*place, count, bits, out),
-            Self::Each(each) => hybrid::encode(&each[begin..begin + count], bits, out),
+        match self.same {
+            Some((place, _)) if count > 0 => hybrid::repeat(place, count, bits, out),
+            Some(_) => {}
+            None => hybrid::encode(&self.each[begin..begin + count], bits, out),
         }
     }
 }

@@ -55,8 +55,13 @@ fn lay_out(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesB
 
 /// Whether the values of a column only grow from row to row.
 pub(crate) fn is_counter(field: &Field) -> bool {
-    let name = field.name().as_str();
-    *field.data_type() == DataType::UInt64 && (matches!(name, "sample_id" | "ordinal") || name.ends_with("_ns"))
+    let is_number = matches!(field.name().as_str(), "sample_id" | "ordinal");
+    is_time(field) || is_number && *field.data_type() == DataType::UInt64
+}
+
+/// Whether the values of a column are times.
+pub(crate) fn is_time(field: &Field) -> bool {
+    *field.data_type() == DataType::UInt64 && field.name().ends_with("_ns")
 }
 
 /// Whether the values of a column are places in memory.

@@ -163,7 +163,7 @@ impl TextColumn {
         }
         // Every row group has the same few words, so their least and greatest would let no reader skip one.
         let closed = pages.close(&self.description, Encoding::RLE_DICTIONARY, None)?;
-        self.rows = Places::default();
+        self.rows.clear();
         self.words.clear();
         self.places.fill(UNMET);
         Ok(closed)

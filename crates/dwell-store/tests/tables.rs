@@ -12,7 +12,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use dwell_events::schema::trace::{TraceBuilder, TraceRow};
 use dwell_events::schema::{Table, memory, tokens};
-use dwell_events::{Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
+use dwell_events::{Basis, Hint, OpType, Phase, RegionType, SCHEMA_VERSION, SCHEMA_VERSION_KEY};
 use dwell_files::FileError;
 use dwell_store::{
     Compression, ConstantColumn, StoreError, TableWriter, copy_table_with, open_table, open_table_columns,
@@ -112,6 +112,38 @@ fn the_file_has_plain_strings_zstd_and_bounded_row_groups() {
     assert!(column.dictionary_page_offset().is_some());
     assert!(metadata.row_group(0).column(4).statistics().is_some());
     assert!(matches!(column.compression(), parquet::basic::Compression::ZSTD(_)));
+}
+
+#[test]
+fn only_the_numbers_of_samples_that_jump_about_are_not_compressed() {
+    for (basis, expected) in [(Basis::Sampled, vec!["timestamp_ns", "address", "address_page"]), (Basis::Exact, vec![])]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = TableWriter::create_of(dir.path(), Table::Trace, basis).unwrap();
+        // Several row groups: what one leaves behind must not be in the next.
+        let mut builder = TraceBuilder::new("run");
+        (0..3).for_each(|_| writer.write(&accesses(&mut builder, 100_000)).unwrap());
+        writer.finish().unwrap();
+        let file = File::open(dir.path().join("trace.parquet")).unwrap();
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+        for group in metadata.row_groups() {
+            let is_plain = |column: &&parquet::file::metadata::ColumnChunkMetaData| {
+                column.compression() == parquet::basic::Compression::UNCOMPRESSED
+            };
+            let plain = group.columns().iter().filter(is_plain).map(|column| column.column_path().string());
+            assert_eq!(plain.collect::<Vec<_>>(), expected, "{basis:?}");
+        }
+        let mut again = TraceBuilder::new("run");
+        let written: Vec<RecordBatch> = (0..3).map(|_| accesses(&mut again, 100_000)).collect();
+        let timestamps = |batch: &RecordBatch| number_column(batch, "timestamp_ns");
+        let read = open_table(dir.path(), Table::Trace).unwrap().flat_map(|batch| timestamps(&batch.unwrap()));
+        assert!(read.eq(written.iter().flat_map(timestamps)), "{basis:?}");
+    }
+}
+
+fn number_column(batch: &RecordBatch, name: &str) -> Vec<u64> {
+    let column = batch.column_by_name(name).unwrap();
+    column.as_any().downcast_ref::<arrow_array::UInt64Array>().unwrap().values().to_vec()
 }
 
 #[test]
