@@ -65,6 +65,7 @@ impl Importer for MadeUp {
                 ..RunMetadata::default()
             },
             loss: accesses.loss.into_iter().collect(),
+            given: Some(accesses.given),
             found,
             summary: ImportSummary::default(),
         })

@@ -60,7 +60,7 @@ pub const UNKNOWN_OPTION: ImportOption = ImportOption {
 pub enum RowOrder {
     /// By time.
     ByTime,
-    /// Almost by time: a row may come up to a hundred thousand rows after its place.
+    /// Almost by time: a row may come up to ninety thousand rows after its place.
     NearlyByTime,
 }
 

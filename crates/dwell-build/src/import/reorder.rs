@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 
 use dwell_events::schema::trace::KindRow;
 
-/// Rows that wait at most, at 56 bytes each; half of them are handed on at a time.
-const WAITING_MAX: usize = 1 << 18;
+/// Rows that wait at most, at 56 bytes each. Chosen: all rows pass through this memory, which has to stay in the cache.
+const WAITING_MAX: usize = 1 << 17;
+/// Rows that are handed on at a time.
+const HANDED_ON: usize = WAITING_MAX / 4;
 
 /// Rows that wait for earlier ones.
-#[derive(Default)]
 pub(super) struct Reorder {
     waiting: VecDeque<KindRow>,
     is_unsorted: bool,
@@ -20,12 +21,20 @@ pub(super) struct Reorder {
     newest_ns: u64,
 }
 
+impl Default for Reorder {
+    fn default() -> Self {
+        // Growing would copy what waits; memory that no row needs is never touched.
+        let waiting = VecDeque::with_capacity(WAITING_MAX);
+        Self { waiting, is_unsorted: false, backward_rows: 0, newest_ns: 0 }
+    }
+}
+
 impl Reorder {
-    /// Takes a row. If enough wait, the earlier half goes to `each`, by time; rows of the same time as they came.
+    /// Takes a row. If enough wait, the earliest go to `each`, by time; rows of the same time as they came.
     #[inline]
     pub(super) fn push<E>(&mut self, row: KindRow, each: &mut impl FnMut(&KindRow) -> Result<(), E>) -> Result<(), E> {
         if self.waiting.len() == WAITING_MAX {
-            self.hand_on(WAITING_MAX / 2, each)?;
+            self.hand_on(HANDED_ON, each)?;
         }
         let is_backward = row.timestamp_ns < self.newest_ns;
         self.backward_rows += u64::from(is_backward);

@@ -50,8 +50,9 @@ struct KnownFunction {
 /// Where columns are.
 #[derive(Debug, PartialEq, Eq)]
 struct Columns {
-    /// Behind the name of the program.
-    comm_end: usize,
+    /// What the line began with, up to the end of the name of the program, and where the name is in it.
+    beginning: Box<[u8]>,
+    comm: Range<usize>,
     /// Thread, and process and thread with a slash.
     threads: Column,
     has_pid: bool,
@@ -173,11 +174,7 @@ impl Columns {
     fn parse_head<'a>(&self, line: &'a [u8]) -> Option<ScriptSample<'a>> {
         let (dot, time) = (self.seconds.end(), self.fraction.end());
         let is_place = line.get(dot) == Some(&b'.') && line.get(time..time + 2) == Some(b": ");
-        // Another time before this one would be the one that counts, and a comment is no sample.
-        let comm = &line.get(..self.comm_end)?;
-        if !is_place || memchr(b':', comm).is_some() || matches!(line[0], b'#' | b'\t') {
-            return None;
-        }
+        let comm = self.comm_of(line).filter(|_| is_place)?;
         let seconds = self.seconds.decimal(line, 0)?;
         let fraction_ns = self.fraction.full_decimal(line)? * self.fraction_ns;
         let time_ns = seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
@@ -190,8 +187,19 @@ impl Columns {
             Some(column) => Some(column.decimal(line, 0).filter(|_| ends_column(line, column.end()))?),
             None => None,
         };
-        let comm = comm.trim_ascii();
         Some(ScriptSample { comm, pid, tid: Some(tid), cpu, time_ns, period, ..ScriptSample::default() })
+    }
+
+    /// The name of the program, which is mostly that of the line before.
+    #[inline]
+    fn comm_of<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+        let beginning = line.get(..self.comm.end)?;
+        if *beginning == *self.beginning {
+            return line.get(self.comm.clone());
+        }
+        // Another time before this one would be the one that counts, and a comment is no sample.
+        let is_sample = memchr(b':', beginning).is_none() && !matches!(line[0], b'#' | b'\t');
+        is_sample.then(|| beginning.trim_ascii())
     }
 
     #[inline]
@@ -201,7 +209,7 @@ impl Columns {
             return None;
         }
         if self.has_pid {
-            return line::parse_threads(last_word(&line[self.comm_end..end])?);
+            return line::parse_threads(last_word(&line[self.comm.end..end])?);
         }
         Some((None, u32::try_from(self.threads.decimal(line, 0)?).ok()?))
     }
@@ -232,7 +240,8 @@ impl Columns {
             && !sample.event.is_empty();
         let (tail, words_end) = Tail::of(&line[bar..], sample)?;
         let columns = Self {
-            comm_end,
+            beginning: line[..comm_end].into(),
+            comm: comm_end - line[..comm_end].trim_ascii_start().len()..comm_end,
             threads: Column::new(comm_end..threads.end),
             has_pid: pid.is_some(),
             cpu: has_cpu.then(|| words[before_time].clone()),
