@@ -193,7 +193,7 @@ impl Columns {
     /// The name of the program, which is mostly that of the line before.
     #[inline]
     fn comm_of<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
-        let beginning = line.get(..self.comm.end)?;
+        let beginning = line.get(..self.beginning.len())?;
         if *beginning == *self.beginning {
             return line.get(self.comm.clone());
         }
@@ -209,7 +209,7 @@ impl Columns {
             return None;
         }
         if self.has_pid {
-            return line::parse_threads(last_word(&line[self.comm.end..end])?);
+            return line::parse_threads(last_word(&line[self.beginning.len()..end])?);
         }
         Some((None, u32::try_from(self.threads.decimal(line, 0)?).ok()?))
     }
@@ -229,6 +229,7 @@ impl Columns {
         let threads = &words[threads_at];
         let (pid, tid) = line::parse_threads(&line[threads.clone()])?;
         let comm_end = words[threads_at.checked_sub(1)?].end;
+        let name_at = comm_end - line[..comm_end].trim_ascii_start().len();
         let (period, event, address, source) = match &words[time_at + 1..] {
             [event, address, source] => (None, event, address, source),
             [period, event, address, source] => (Some(period.end), event, address, source),
@@ -241,7 +242,7 @@ impl Columns {
         let (tail, words_end) = Tail::of(&line[bar..], sample)?;
         let columns = Self {
             beginning: line[..comm_end].into(),
-            comm: comm_end - line[..comm_end].trim_ascii_start().len()..comm_end,
+            comm: name_at..name_at + line[name_at..comm_end].trim_ascii_end().len(),
             threads: Column::new(comm_end..threads.end),
             has_pid: pid.is_some(),
             cpu: has_cpu.then(|| words[before_time].clone()),
