@@ -95,7 +95,7 @@ impl GivenRows {
             let rows = |name: &str| batch.column_by_name(name).map_or(0, |column| column.len() - column.null_count());
             given.latency += rows("access_latency_ns") as u64;
             given.cache_level += rows("cache_level") as u64;
-            let named = batch.column_by_name("symbol").map_or(0, |symbols| texts_in(symbols));
+            let named = batch.column_by_name("symbol").map_or(0, texts_in);
             given.symbol += named as u64;
         }
         Ok(given)

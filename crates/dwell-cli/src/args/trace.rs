@@ -9,7 +9,7 @@ use dwell_events::CollectorName;
 use super::{MetricsArgs, WatchingArgs, one_of};
 
 #[derive(Args)]
-#[command(mut_arg("collect", without_kv_events), mut_arg("fallback", without_kv_events))]
+#[command(mut_args(without_kv_events))]
 pub(crate) struct TraceArgs {
     /// GGUF file that the command loads; adds file offsets of weights, and KV cache bytes per token.
     #[arg(long, value_name = "FILE")]
@@ -37,7 +37,10 @@ pub(crate) struct TraceArgs {
 
 /// KV events come from servers that dwell sends requests to; a command is watched with the other collectors.
 fn without_kv_events(option: Arg) -> Arg {
-    option.value_parser(one_of(CollectorName::OF_PROGRAMS, CollectorName::from_name))
+    if ["collect", "fallback"].contains(&option.get_id().as_str()) {
+        return option.value_parser(one_of(CollectorName::OF_PROGRAMS, CollectorName::from_name));
+    }
+    option
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 
 /// Libraries whose work is to open files, map memory, start threads or talk to the system. `libc` is not one of them:
 /// hash seeds (getrandom) and the time zone of Arrow's texts (iana-time-zone) declare functions of it everywhere.
-const NOT_PURE: [&str; 22] = [
+const NOT_PURE: [&str; 20] = [
     "arrow-ipc",
     "crossbeam-channel",
     "crossbeam-deque",
