@@ -18,6 +18,7 @@ mod machine;
 mod memory;
 mod observe;
 mod overhead;
+mod page;
 mod peer;
 mod recordings;
 mod report;
@@ -66,6 +67,9 @@ struct Args {
     /// Rounds of `alloc`.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     alloc_rounds: u32,
+    /// Pairs of runs of `page`, one of them with samples.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(4..))]
+    page_pairs: u32,
     /// Accesses of the run that `view` looks at; 1.2 GB are written for 100 million.
     #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     view_rows: u64,
@@ -109,6 +113,8 @@ enum Part {
     /// KV cache events.
     #[value(name = "kv_events")]
     KvEvents,
+    /// Samples in a page that runs a model in the browser.
+    Page,
     /// Looking at a very long run.
     View,
     /// `dwell analyse` of sampled and exact traces.
@@ -130,6 +136,7 @@ impl Part {
             Part::Observe => "observe",
             Part::Alloc => "alloc",
             Part::KvEvents => "kv_events",
+            Part::Page => "page",
             Part::View => "view",
             Part::Analysis => "analysis",
             Part::Import => "import",
@@ -182,6 +189,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.measures(Part::KvEvents) {
         kv_events::measure(&mut report)?;
+    }
+    if args.measures(Part::Page) {
+        page::measure(args.page_pairs, &mut report)?;
     }
     if args.measures(Part::View) {
         view::measure(args.view_rows, &mut report)?;
