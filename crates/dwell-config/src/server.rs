@@ -15,7 +15,8 @@ pub struct ServerConfig {
     pub program: Option<PathBuf>,
     /// Arguments that the program gets besides those that dwell gives.
     pub arguments: Vec<String>,
-    /// What computes in a page of a browser.
+    /// What computes in a page of a browser. Left out where it is not given, as in experiments begun by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PageDevice>,
     /// Process of a server that runs already.
     pub pid: Option<u32>,

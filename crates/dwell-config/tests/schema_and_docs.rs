@@ -73,8 +73,9 @@ fn an_experiment_has_every_key_and_no_other() {
 /// A file that sets one key of a section to a text.
 fn with_value(key: &Key, value: &str) -> String {
     if let Some(name) = key.path.strip_prefix("models[].server.") {
+        let engine = if name == "device" { "wllama" } else { "ollama" };
         return format!(
-            "experiment: {{name: x}}\nmodels: [{{id: a, path: a, engine: ollama, server: {{{name}: {value}}}}}]\n"
+            "experiment: {{name: x}}\nmodels: [{{id: a, path: a, engine: {engine}, server: {{{name}: {value}}}}}]\n"
         );
     }
     if let Some(name) = key.path.strip_prefix("models[].") {
