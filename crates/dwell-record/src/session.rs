@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dwell_collectors::{CollectError, WorkerRing};
-use dwell_events::engine::{EngineEvent, StopReason};
+use dwell_events::engine::{EngineEvent, EngineKind, StopReason};
 use dwell_events::host::{Baseline, SensorSummary};
 use dwell_files::{ensure_space, write_json_atomically};
 use dwell_host::{Root, SensorThread, measure_baseline, release_freed_memory};
@@ -80,7 +80,8 @@ pub fn record_run(
     let mut worker = WorkerProcess::start(&request.job, &watch.worker_environment(), &run.raw())?;
     watch.worker_started(worker.pid()).map_err(not_collected)?;
     let ring = WorkerRing::new(run, worker.pid());
-    let mut session = Session { run, ring, watch, progress: Progress::default() };
+    let progress = Progress { is_of_command: request.job.engine == EngineKind::Command, ..Progress::default() };
+    let mut session = Session { run, ring, watch, progress };
     let followed = session.follow(&mut worker, interrupted, listener);
     worker.kill_because("recording had to stop".to_owned());
     let has_computed = session.progress.has_computed;
@@ -123,7 +124,11 @@ struct Progress {
     was_cut: bool,
     /// Whether the engine said that its work is done.
     has_finished: bool,
-    /// Whether a command that does its own work has ended.
+    /// Whether a command does its own work.
+    is_of_command: bool,
+    /// Whether it was started.
+    has_program_begun: bool,
+    /// Whether it has ended.
     has_program_ended: bool,
     /// Message and hints of a failure.
     failure: Option<(String, Vec<String>)>,
@@ -140,6 +145,7 @@ impl Progress {
                 self.has_finished = true;
                 self.was_cut |= !self.has_loaded;
             }
+            EngineEvent::ProcessFound { .. } => self.has_program_begun = self.is_of_command,
             EngineEvent::ProgramEnded { .. } => self.has_program_ended = true,
             EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
             _ => {}
@@ -206,8 +212,8 @@ impl Session<'_> {
     /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
     /// computed is a run, marked as partial.
     fn judge(&mut self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), RecordError> {
-        // A command that computed nothing has used memory all the same.
-        if self.progress.has_computed || self.progress.has_program_ended {
+        // A command that computed nothing has used memory all the same, up to the death of its worker too.
+        if self.progress.has_computed || self.progress.has_program_begun {
             return Ok(());
         }
         if let Some((message, hints)) = self.progress.failure.take() {

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use dwell_events::schema::{Table, TableSpec};
+use rustix::process::Signal;
 
-use crate::common::{Run, Workplace, dwell, optional, text, text_of, wide};
+use crate::common::{Run, Workplace, dwell, optional, send, text, text_of, wait_for, wide};
 use crate::{done, trace, traced_run};
 
 static LIVES: TableSpec = TableSpec { name: "allocation_lives", columns: &[] };
@@ -103,6 +104,25 @@ fn a_killed_dwell_leaves_the_allocations_in_the_rings_for_recovery() {
     let expected = told(&said.join("\n")).0;
     let twice = expected.iter().filter(|(key, count)| found[key] > **count).count();
     assert_eq!(twice, 0, "allocations that are there more often than they were made");
+}
+
+/// Ends the process between dwell and the command, as the kernel does where memory runs out.
+#[test]
+fn a_killed_worker_leaves_the_allocations_of_a_command_that_computed_nothing() {
+    let place = Workplace::new();
+    let program = compiled(&place, &[]);
+    let mut command = trace(&place, &["--quiet", "--collect", "process,alloc"], &[&program, "wait", "4", "60000"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.take_while(|line| line != "done").collect();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let worker = wait_for("the worker", || std::fs::read_to_string(&children).ok()?.split(' ').next()?.parse().ok());
+    send(worker, Signal::KILL);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let run = traced_run(&place);
+    assert_eq!(run.metadata()["state"], "partial");
+    all_is_recorded(&run, &said.join("\n"));
 }
 
 #[test]
