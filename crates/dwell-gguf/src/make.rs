@@ -32,6 +32,13 @@ pub enum MakeError {
         path: PathBuf,
     },
 
+    /// Something else has the name: a device, a pipe, a folder.
+    #[error("making the model: this is no ordinary file: {path:?}")]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
+
     /// The file could not be created.
     #[error("making the model: creating the file failed: {path:?}")]
     Create {
@@ -81,6 +88,7 @@ impl Hint for MakeError {
     fn hints(&self) -> Vec<String> {
         let hint = match self {
             MakeError::Exists { .. } => "choose another path, or overwrite it with --force",
+            MakeError::NotAFile { .. } => "choose another path",
             MakeError::Create { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "create the directory first"
             }
@@ -124,7 +132,7 @@ fn make_in(
     on_progress: &mut dyn FnMut(u64),
     create: impl FnOnce() -> io::Result<(File, PathBuf)>,
 ) -> Result<(), MakeError> {
-    refuse_existing(path, overwrite)?;
+    check_target(path, overwrite)?;
     let (file, unfinished) = create().map_err(|source| MakeError::Create { path: path.to_owned(), source })?;
     let partial = Partial { file, path: unfinished, renamed: false };
     let mut written_bytes = 0;
@@ -137,15 +145,19 @@ fn make_in(
         .and_then(|()| partial.file.sync_all());
     result.map_err(|source| write_error(plan, path, written_bytes, source))?;
     // Another process may have put a file there in the meantime.
-    refuse_existing(path, overwrite)?;
+    check_target(path, overwrite)?;
     partial.rename_to(path)
 }
 
-fn refuse_existing(path: &Path, overwrite: Overwrite) -> Result<(), MakeError> {
+/// Renaming would take the place of a device or a pipe for everyone.
+fn check_target(path: &Path, overwrite: Overwrite) -> Result<(), MakeError> {
     if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() {
         return Err(MakeError::Exists { path: path.to_owned() });
     }
-    Ok(())
+    match path.metadata() {
+        Ok(found) if !found.is_file() => Err(MakeError::NotAFile { path: path.to_owned() }),
+        _ => Ok(()),
+    }
 }
 
 fn write_error(plan: &MakePlan, path: &Path, written_bytes: u64, source: io::Error) -> MakeError {

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::common::{SmallDisk, Workplace, dwell, skip, text_of};
 use crate::report::tiny_run;
@@ -111,6 +112,64 @@ fn several_files_are_replaced_together_or_not_at_all() {
     names.sort();
     assert_eq!(names, ["dwell-ls.1.partial", "dwell-run.1"]);
     assert_eq!(fs::read_to_string(out.join("dwell-run.1")).unwrap(), "old");
+}
+
+#[test]
+fn a_link_with_the_name_of_an_unfinished_file_is_not_followed() {
+    let place = Workplace::new();
+    let (victim, table) = (place.path().join("victim"), place.path().join("w.parquet"));
+    fs::write(&victim, "mine").unwrap();
+    symlink(&victim, place.path().join("w.parquet.partial")).unwrap();
+    let output = dwell().args(["watch", "-o"]).arg(&table).args(["--", "sleep", "0.2"]).output().unwrap();
+    assert!(output.status.success() && table.exists(), "{}", text_of(&output));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+}
+
+#[test]
+fn models_that_are_made_at_once_are_whole() {
+    let place = Workplace::new();
+    let make = |name: &str, seed: usize| {
+        let mut command = dwell();
+        command.args(["model", "make", "--layers", "1", "--embedding", "64", "--feed-forward", "64", "--force"]);
+        command.args(["--seed", &seed.to_string()]).arg(place.path().join(name));
+        command
+    };
+    let wanted: Vec<Vec<u8>> = (0..4)
+        .map(|seed| {
+            assert!(make("one.gguf", seed).output().unwrap().status.success());
+            fs::read(place.path().join("one.gguf")).unwrap()
+        })
+        .collect();
+    let children: Vec<_> = (0..4).map(|seed| make("x.gguf", seed).spawn().unwrap()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(wanted.contains(&fs::read(place.path().join("x.gguf")).unwrap()), "it is neither of them");
+}
+
+#[test]
+fn pipes_and_devices_are_neither_replaced_nor_read_without_end() {
+    let place = Workplace::new();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let device = place.path().join("device");
+    let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).stderr(Stdio::null()).status();
+    // Making one needs root.
+    if made.unwrap().success() {
+        let output = done(&["model", "make", "--force"], &device);
+        assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+        assert!(fs::metadata(&device).unwrap().file_type().is_char_device());
+    }
+    for words in [&["model", "make", "--force"][..], &["model", "info"], &["verify"], &["tensors", "info"]] {
+        let output = done(words, &pipe);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text_of(&output));
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo(), "{words:?}");
+    }
+    let mut command = dwell();
+    command.args(["import", "kv-events", "/dev/zero", "-o"]).arg(place.path().join("results"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(!place.path().join("results").exists(), "nothing is begun");
 }
 
 #[test]
