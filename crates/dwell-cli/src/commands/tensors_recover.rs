@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use dwell_report::text::tensors_recovered_text;
-use dwell_tensors::recover;
+use dwell_tensors::{recover, verify};
 
 use crate::args::TensorsFileArgs;
-use crate::messages::hinted;
+use crate::messages::{EXIT_WITH_LOSS, hinted, print_hints};
 use crate::output::{print_result, unprinted};
 
 pub(crate) fn run(args: &TensorsFileArgs) -> anyhow::Result<ExitCode> {
@@ -16,5 +16,10 @@ pub(crate) fn run(args: &TensorsFileArgs) -> anyhow::Result<ExitCode> {
         false => print_result(&tensors_recovered_text(&recovered)),
     };
     printed.map_err(|error| unprinted(&error, &args.file))?;
-    Ok(ExitCode::SUCCESS)
+    // An end does not make whole what was damaged on the disk.
+    if verify(&args.file).map_err(hinted)?.is_sound() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_hints(&[format!("it holds damage: see where with `dwell tensors verify '{}'`", args.file.display())]);
+    Ok(ExitCode::from(EXIT_WITH_LOSS))
 }

@@ -61,6 +61,19 @@ fn a_cut_stream_is_said_to_be_cut_and_recovered() {
 }
 
 #[test]
+fn a_damaged_payload_is_not_recovered_in_silence() {
+    let place = Workplace::new();
+    let path = stream(&place, "gen.tensors", 1.0);
+    let first = TensorFile::open(&path).unwrap().batches()[0];
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[(first.offset + first.bytes - 1) as usize] ^= 0x10;
+    fs::write(&path, bytes).unwrap();
+    let recovered = tensors(&["recover"], &[&path]);
+    assert_eq!(recovered.status.code(), Some(1), "{}", text_of(&recovered));
+    assert!(text_of(&recovered).contains("hint: it holds damage: see where with `dwell tensors verify '"));
+}
+
+#[test]
 fn conversions_are_equal_and_other_captures_are_not() {
     let place = Workplace::new();
     let path = stream(&place, "gen.tensors", 1.0);
