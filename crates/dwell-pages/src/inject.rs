@@ -210,7 +210,20 @@ mod x86_64 {
             // Where these fail, the process is gone.
             let _ = self.set_registers(&self.registers);
             let _ = self.set_signals(self.signals);
-            let _ = ptrace(libc::PTRACE_DETACH, self.pid, 0, 0);
+            if ptrace(libc::PTRACE_DETACH, self.pid, 0, 0).is_err() {
+                release_ended(self.pid);
+            }
+        }
+    }
+
+    /// Takes notice of the end of a process that was killed while it was traced: before its tracer has, its parent cannot wait
+    /// for it. How a child of ours ended is left for whoever waits for it.
+    fn release_ended(pid: pid_t) {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        if parent.is_some_and(|parent| parent != std::process::id()) {
+            // SAFETY: a status is not asked for.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), libc::__WALL) };
         }
     }
 
@@ -253,6 +266,7 @@ mod x86_64 {
         // SAFETY: it was all zeros, which is a value of it, and the kernel has written to it.
         let code = unsafe { info.assume_init() }.si_code;
         if code != libc::CLD_TRAPPED && code != libc::CLD_STOPPED {
+            release_ended(pid);
             return Err(error("waiting for the process", io::Error::from_raw_os_error(libc::ESRCH)));
         }
         let mut status = 0;
