@@ -8,12 +8,14 @@ mod perf_mem;
 mod programs;
 mod refusal;
 mod sensors;
-#[allow(unsafe_code, reason = "perf events, eBPF and userfaultfd are system calls that no crate of ours wraps")]
+#[allow(unsafe_code, reason = "eBPF and userfaultfd are system calls that no crate of ours wraps")]
 mod syscalls;
 
 use std::path::PathBuf;
 
 use dwell_events::host::{Outcome, Probe, ProbeKind};
+
+pub use perf::refusal as perf_event_refusal;
 
 use crate::root::Root;
 
@@ -64,7 +66,7 @@ const PROBES: [ProbeSpec; 15] = [
     ProbeSpec {
         name: "perf_mem",
         kind: ProbeKind::Facility,
-        tried: "loads are sampled with Intel's `mem-loads`, AMD's `ibs_op` or ARM's `arm_spe_0` (which is opened only: `degraded`)",
+        tried: "loads are sampled with Intel's `mem-loads` or AMD's `ibs_op`; Arm's `arm_spe_0` is named, its samples cannot be read",
         enables: "sampled loads and stores of any program, with address and latency",
         otherwise: "the same; there is no such unit in most virtual machines",
         attempt: perf_mem::probe,

@@ -3,34 +3,36 @@
 use std::io;
 
 use dwell_events::host::Outcome;
+use dwell_perf::{Attributes, Event, Ring, Watched, kinds, sampled, software};
 
 use super::ProbeContext;
 use super::refusal::{is_forbidden, refused};
-use super::syscalls::{Pages, PerfAttributes, PerfEvent, page_bytes};
+use super::syscalls::{Pages, page_bytes};
 use crate::facts::perf_event_paranoid;
 use crate::root::Root;
 
-const PERF_TYPE_HARDWARE: u32 = 0;
-const PERF_TYPE_SOFTWARE: u32 = 1;
 const CYCLES: u64 = 0;
 const INSTRUCTIONS: u64 = 1;
-const PAGE_FAULTS: u64 = 2;
 /// Pages that are touched; each is a fault.
 const TOUCHED_PAGES: usize = 32;
 
 /// Page faults with their addresses.
 pub(super) fn software(context: &ProbeContext) -> Outcome {
     let attempt = || -> io::Result<Outcome> {
-        let event = PerfEvent::open(&PerfAttributes::new(PERF_TYPE_SOFTWARE, PAGE_FAULTS).sampled(1), None)?;
-        let ring = event.ring(1)?;
+        let faults = Attributes::of_user(kinds::SOFTWARE, software::PAGE_FAULTS).sampled(1, sampled::ADDR);
+        let event = Event::open(&faults, Watched::OWN_THREAD, None)?;
+        let mut ring = Ring::new(&event, 1)?;
         let mut pages = Pages::new(TOUCHED_PAGES)?;
-        let before = event.count()?;
+        let before = event.counted()?.events;
         pages.touch_all();
-        let faults = event.count()? - before;
+        let faults = event.counted()?.events - before;
         let begin = pages.address();
         let is_ours = |address: &u64| (begin..begin + pages.bytes() as u64).contains(address);
-        let mut seen: Vec<u64> =
-            ring.addresses().into_iter().filter(is_ours).map(|address| address / page_bytes() as u64).collect();
+        let mut seen: Vec<u64> = sampled_addresses(&mut ring)
+            .into_iter()
+            .filter(is_ours)
+            .map(|address| address / page_bytes() as u64)
+            .collect();
         seen.dedup();
         let found =
             format!("{TOUCHED_PAGES} pages touched, {faults} faults counted, {} of them with addresses", seen.len());
@@ -46,10 +48,10 @@ pub(super) fn software(context: &ProbeContext) -> Outcome {
 /// Cycles and instructions.
 pub(super) fn hardware(context: &ProbeContext) -> Outcome {
     let attempt = || -> io::Result<Outcome> {
-        let open = |config| PerfEvent::open(&PerfAttributes::new(PERF_TYPE_HARDWARE, config), None);
+        let open = |config| Event::open(&Attributes::of_user(kinds::HARDWARE, config), Watched::OWN_THREAD, None);
         let (cycles, instructions) = (open(CYCLES)?, open(INSTRUCTIONS)?);
         Pages::new(TOUCHED_PAGES)?.touch_all();
-        let (cycles, instructions) = (cycles.count()?, instructions.count()?);
+        let (cycles, instructions) = (cycles.counted()?.events, instructions.counted()?.events);
         let found = format!("{cycles} cycles and {instructions} instructions counted");
         Ok(if cycles > 0 && instructions > 0 { Outcome::works(found) } else { Outcome::fails(found) })
     };
@@ -62,8 +64,24 @@ pub(super) fn hardware(context: &ProbeContext) -> Outcome {
     })
 }
 
+/// Addresses in a ring whose samples state nothing else.
+pub(super) fn sampled_addresses(ring: &mut Ring) -> Vec<u64> {
+    const SAMPLE: u32 = 9;
+    let mut records = Vec::new();
+    ring.drain(&mut records);
+    let (mut rest, mut addresses) = (&records[..], Vec::new());
+    // type u32, misc u16, size u16, then the address.
+    while let Some(&[t0, t1, t2, t3, _, _, s0, s1]) = rest.first_chunk::<8>() {
+        let size = usize::from(u16::from_ne_bytes([s0, s1])).max(8);
+        let address = rest.get(8..).and_then(|body| body.first_chunk()).map(|word| u64::from_ne_bytes(*word));
+        addresses.extend(address.filter(|_| u32::from_ne_bytes([t0, t1, t2, t3]) == SAMPLE));
+        rest = rest.get(size..).unwrap_or_default();
+    }
+    addresses
+}
+
 /// A perf event that may not be opened, and what would allow it.
-pub(super) fn refusal(root: &Root, error: &io::Error) -> Outcome {
+pub fn refusal(root: &Root, error: &io::Error) -> Outcome {
     let found = refused("perf_event_open", error);
     let paranoid = perf_event_paranoid(root);
     match paranoid.available() {

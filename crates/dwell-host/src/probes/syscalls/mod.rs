@@ -2,14 +2,12 @@
 
 mod bpf;
 mod pages;
-mod perf_event;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub(super) use bpf::{bpf_attach, bpf_create_map, bpf_load_program};
 pub(super) use pages::{Pages, page_bytes};
-pub(super) use perf_event::{PerfAttributes, PerfEvent};
 
 /// The descriptor that a system call returned, or why it returned none.
 fn owned_fd(result: libc::c_long) -> io::Result<OwnedFd> {

@@ -2,11 +2,9 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// Memory of our own, mapped for a probe and given back with it.
 pub(in crate::probes) struct Pages {
@@ -26,15 +24,6 @@ impl Pages {
         // SAFETY: it concerns this memory alone, and only whether a core dump would hold it.
         unsafe { madvise(address, bytes, Advice::LinuxDontDump)? };
         Ok(pages)
-    }
-
-    /// The ring of a perf event: one page about it, and this many pages of records.
-    pub(super) fn of_event(event: BorrowedFd<'_>, data_pages: usize) -> io::Result<Self> {
-        let bytes = (1 + data_pages) * page_bytes();
-        // SAFETY: the kernel chooses the place, so nothing of ours is mapped over.
-        let address =
-            unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, event, 0)? };
-        Self::from_raw(address.cast(), bytes)
     }
 
     fn from_raw(address: *mut u8, bytes: usize) -> io::Result<Self> {
@@ -78,13 +67,6 @@ impl Pages {
             // SAFETY: the offset is inside the mapping and aligned, as the mapping is; volatile, so that it takes place.
             unsafe { self.address.add(offset).cast::<u64>().read_volatile() };
         }
-    }
-
-    /// A word that the kernel may change meanwhile.
-    pub(super) fn shared_word(&self, offset: usize) -> u64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.bytes, "word {offset} is beyond the mapping");
-        // SAFETY: inside the mapping, aligned, and read as an atomic since the kernel writes it too.
-        unsafe { self.address.add(offset).cast::<AtomicU64>().as_ref() }.load(Ordering::Relaxed)
     }
 }
 
