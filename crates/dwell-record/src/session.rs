@@ -79,6 +79,7 @@ pub fn record_run(
     }
     let mut worker = WorkerProcess::start(&request.job, &watch.worker_environment(), &run.raw())?;
     watch.worker_started(worker.pid()).map_err(not_collected)?;
+    worker.give_job();
     let ring = WorkerRing::new(run, worker.pid());
     let progress = Progress { is_of_command: request.job.engine == EngineKind::Command, ..Progress::default() };
     let mut session = Session { run, ring, watch, progress };

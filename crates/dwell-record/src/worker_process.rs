@@ -1,7 +1,7 @@
 //! The worker as a child process.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -50,12 +50,15 @@ pub(crate) struct WorkerProcess {
     status: Option<ExitStatus>,
     /// Why it had to be ended, if it had.
     ended_because: Option<String>,
-    /// The job, where the worker does not read it from its standard input.
-    _job_file: Option<File>,
+    /// The job, and where the worker waits for it; none once it has it.
+    job: Option<(Vec<u8>, PipeWriter)>,
+    /// The end of a pipe that the worker opens by way of this process, where it does not read the job from its standard input.
+    _job_file: Option<PipeReader>,
 }
 
 impl WorkerProcess {
-    /// Starts the worker of a run and gives it its job.
+    /// Starts the worker of a run. It waits for its job, which [`WorkerProcess::give_job`] gives it: what is to watch it from its
+    /// first page on is attached before.
     pub(crate) fn start(job: &Job, environment: &[(&str, String)], raw_dir: &Path) -> Result<Self, RecordError> {
         let mut command = worker_command("worker")?;
         // Absolute, because programs into which the recorder is loaded may work in another folder.
@@ -75,6 +78,7 @@ impl WorkerProcess {
         let mut command = worker_command("capture-worker")?;
         command.stdout(Stdio::piped());
         let mut worker = Self::spawn(command, job, tempfile::tempfile)?;
+        worker.give_job();
         let no_pipe = || RecordError::Spawn { source: io::Error::other("it has no standard output") };
         let stdout = worker.child.stdout.take().ok_or_else(no_pipe)?;
         Ok((worker, stdout))
@@ -87,33 +91,42 @@ impl WorkerProcess {
     ) -> Result<Self, RecordError> {
         let spawn_error = |source| RecordError::Spawn { source };
         let log = if is_log_shown() { None } else { Some(make_log().map_err(spawn_error)?) };
+        let (job_of, job_to) = io::pipe().map_err(spawn_error)?;
         let stderr = log.as_ref().map_or(Ok(Stdio::inherit()), |log| log.try_clone().map(Stdio::from));
         command
             .env(OBSERVER_PID_VARIABLE, std::process::id().to_string())
-            .stdin(Stdio::piped())
+            .stdin(job_of)
             .stderr(stderr.map_err(spawn_error)?);
-        let mut child = command.spawn().map_err(spawn_error)?;
-        give_job(&mut child, job);
-        Ok(Self { child, log, status: None, ended_because: None, _job_file: None })
+        let child = command.spawn().map_err(spawn_error)?;
+        let job = Some((job_text(job), job_to));
+        Ok(Self { child, log, status: None, ended_because: None, job, _job_file: None })
     }
 
     /// Starts a worker whose standard input, output and error are those of the command that it runs.
     ///
-    /// The job is in a file without a name, which the worker opens by way of this process: command lines may hold keys, and
-    /// are not to be found on the disk.
+    /// The job comes through a pipe, which the worker opens by way of this process: command lines may hold keys, and are not to be
+    /// found on the disk.
     fn spawn_with_terminal(mut command: Command, job: &Job) -> Result<Self, RecordError> {
         let spawn_error = |source| RecordError::Spawn { source };
-        let mut file = tempfile::tempfile().map_err(spawn_error)?;
-        file.write_all(&job_text(job)).map_err(spawn_error)?;
+        let (job_of, job_to) = io::pipe().map_err(spawn_error)?;
         let own_pid = std::process::id();
         command
             .env(OBSERVER_PID_VARIABLE, own_pid.to_string())
-            .env(JOB_FILE_VARIABLE, format!("/proc/{own_pid}/fd/{}", file.as_raw_fd()))
+            .env(JOB_FILE_VARIABLE, format!("/proc/{own_pid}/fd/{}", job_of.as_raw_fd()))
             .stdin(Stdio::inherit())
             .stdout(Stdio::inherit())
             .stderr(Stdio::inherit());
         let child = command.spawn().map_err(spawn_error)?;
-        Ok(Self { child, log: None, status: None, ended_because: None, _job_file: Some(file) })
+        let job = Some((job_text(job), job_to));
+        Ok(Self { child, log: None, status: None, ended_because: None, job, _job_file: Some(job_of) })
+    }
+
+    /// Gives the worker its job, on a thread of its own: a worker that does not read a long one must not hold up the observer.
+    pub(crate) fn give_job(&mut self) {
+        if let Some((text, mut pipe)) = self.job.take() {
+            // A worker that died already is found by its exit status.
+            thread::spawn(move || pipe.write_all(&text));
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -209,15 +222,6 @@ impl Drop for WorkerProcess {
 /// Whether what the worker says goes to the terminal.
 fn is_log_shown() -> bool {
     std::env::var_os(RUNTIME_LOG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
-}
-
-/// Writes the job on a thread of its own: a worker that does not read a long one must not hold up the observer.
-fn give_job(child: &mut Child, job: &impl Serialize) {
-    let text = job_text(job);
-    if let Some(mut stdin) = child.stdin.take() {
-        // A worker that died already is found by its exit status.
-        thread::spawn(move || stdin.write_all(&text));
-    }
 }
 
 fn job_text(job: &impl Serialize) -> Vec<u8> {
