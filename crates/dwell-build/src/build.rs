@@ -19,10 +19,12 @@ use dwell_metrics::draw_run;
 use dwell_store::{Compression, RunDir, RunState, StoreError, TableWriter};
 
 use crate::energy_report::energy_report;
+use crate::judgement::GivenRows;
 use crate::memory_report::{TokenMemory, memory_report};
 use crate::metadata::run_metadata;
 use crate::run_files::{write_metrics, write_views};
 use crate::run_loss::{missing_records, run_losses, unlabelled_programs};
+use crate::sampled_trace::write_sampled_trace;
 use crate::seal::Seal;
 use crate::server_figures::ServerFiguresFile;
 use crate::trace_order::TraceOrder;
@@ -88,13 +90,18 @@ fn build_and_seal(
     let (mut labelled, mut table_rows, token_times) = write_accesses(run, &record, &collected, listener)?;
     let known = Known { regions: &labelled.regions, processes: &labelled.processes };
     build_named_tables(run, &record, &known, &mut collected)?;
+    if let Some(sampled) = write_sampled_trace(run, &record)? {
+        collected.tables.extend(sampled.tables);
+        collected.losses.extend(sampled.loss);
+    }
     labelled.loss.extend(run_losses(facts.as_ref(), &labelled));
     labelled.loss.append(&mut collected.losses);
-    table_rows.extend(write_small_tables(run, &labelled, build.compression)?);
+    table_rows.extend(write_small_tables(run, &labelled, &collected, build.compression)?);
     let (mut metrics, overview) = draw_run(run, build.analysis_options())?;
     let memory = memory_report(&record, &labelled, &collected.samples.engine, &token_times);
     let energy = energy_report(&labelled, &collected.energy, &token_times);
     let facts = facts.unwrap_or_default();
+    let given = given_rows(run, &collected)?;
     let built = Built {
         record: &record,
         facts,
@@ -105,6 +112,7 @@ fn build_and_seal(
         kv_blocks: collected.kv_blocks,
         agreements: collected.agreements,
         energy,
+        given,
     };
     let state = if is_partial(&labelled) { RunState::Partial } else { RunState::Complete };
     let metadata = RunMetadata { state: state.name().to_owned(), ..run_metadata(run, &built, &metrics, &table_rows) };
@@ -151,6 +159,14 @@ pub(crate) struct Built<'a> {
     pub(crate) agreements: Vec<Agreement>,
     /// What meters of energy said; none if there was none.
     pub(crate) energy: Option<EnergyReport>,
+    /// What the rows of a sampled trace have.
+    pub(crate) given: GivenRows,
+}
+
+/// What the rows of a trace have that a collector wrote.
+fn given_rows(run: &RunDir, collected: &Collected) -> Result<GivenRows, StoreError> {
+    let sampled = collected.tables.iter().find(|built| built.table == Table::Trace);
+    sampled.map_or(Ok(GivenRows::default()), |built| GivenRows::of(run, built.source.name()))
 }
 
 /// The folder of results that a run lies in; none for a run that was moved out of one.
@@ -204,7 +220,7 @@ fn explain_untraced(labelled: &mut Labelled) {
 }
 
 /// The rules to ask about accesses; none where they could change nothing.
-fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, BuildError> {
+pub(crate) fn rules(build: &BuildOptions) -> Result<Option<RuleSet>, BuildError> {
     let unfit = |error: RulesError| BuildError::Labelling { reason: error.to_string(), hints: error.hints() };
     match &build.rules {
         Some(text) => RuleSet::from_yaml(text, Path::new(RunRecord::FILE_NAME)).map(Some).map_err(unfit),
@@ -290,11 +306,16 @@ fn file_tensors(record: &RunRecord) -> Vec<FileTensor> {
     tensors.map(|tensor| FileTensor { name: tensor.name.clone(), file_offset: tensor.file_offset }).collect()
 }
 
-fn write_small_tables(run: &RunDir, labelled: &Labelled, compression: Compression) -> Result<TableRows, StoreError> {
+fn write_small_tables(
+    run: &RunDir,
+    labelled: &Labelled,
+    collected: &Collected,
+    compression: Compression,
+) -> Result<TableRows, StoreError> {
     let batches =
         [(Table::RegionMap, region_map::batch(&labelled.regions)), (Table::Loss, loss::batch(&labelled.loss))];
     let mut rows = TableRows::new();
-    for (table, batch) in batches {
+    for (table, batch) in batches.into_iter().filter(|(table, _)| !collected.has(*table)) {
         let mut writer = TableWriter::create_with(run.path(), table, compression)?;
         writer.write(&batch)?;
         rows.insert(table.name(), writer.finish()?);

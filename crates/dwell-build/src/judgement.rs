@@ -50,12 +50,15 @@ fn machine_memory_share(effect: &ObserverEffect, telemetry: &Telemetry, host: &H
 pub(crate) fn quality(
     record: &RunRecord,
     labelled: &Labelled,
-    collected: (&ProcessSamples, &[BuiltTable]),
+    collected: (&ProcessSamples, &[BuiltTable], GivenRows),
     metrics: &MetricsReport,
 ) -> Quality {
     let lost_records = lost_records(&labelled.loss);
+    let (samples, tables, given) = collected;
+    if let Some(sampled) = tables.iter().find(|built| built.table == Table::Trace) {
+        return trace_quality(sampled.source.name().to_owned(), metrics, given, lost_records);
+    }
     if !is_traced(record, labelled) {
-        let (samples, tables) = collected;
         let asked = &record.request.collectors;
         let of_another = tables.iter().find(|built| asked.has(built.source) && built.source != CollectorName::PROCESS);
         let of_another = of_another.filter(|_| !asked.has(CollectorName::PROCESS));

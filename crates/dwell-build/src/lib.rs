@@ -23,6 +23,7 @@ mod recover;
 mod relabel;
 mod run_files;
 mod run_loss;
+mod sampled_trace;
 mod seal;
 mod server_figures;
 mod snapshot;

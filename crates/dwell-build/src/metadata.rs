@@ -57,7 +57,7 @@ pub(crate) fn run_metadata(
         time_resolution: time_resolution(record, labelled),
         collectors: collectors(record, labelled),
         validity: Some(validity(&effect, &telemetry, &record.host, request.build.ignores_throttle)),
-        quality: Some(quality(record, labelled, (samples, built.collected_tables), metrics)),
+        quality: Some(quality(record, labelled, (samples, built.collected_tables, built.given), metrics)),
         telemetry,
         observer_effect: Some(effect),
         processes: labelled.processes.clone(),

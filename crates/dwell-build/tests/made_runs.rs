@@ -8,14 +8,18 @@ mod mock_engine;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt64Type};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use dwell_build::import::{ALL, ImportRequest, import};
 use dwell_build::{BuildError, BuildSetup, BuiltRun, NoListener, build_run, recover_run};
 use dwell_collectors::{TENSOR_OPS_STREAM, WorkerRing};
+use dwell_decode::testing::{MemorySample, PerfFile, fields};
 use dwell_events::LossKind;
 use dwell_events::engine::{Action, EngineOptions, Job};
 use dwell_events::schema::Table;
@@ -310,4 +314,110 @@ fn figures_by_region_name_tensor_and_layer() {
     let expected =
         [("kv_cache", "cache_k_l0", "0"), ("weight", "blk.0.attn_k.weight", "0"), ("weight", "token_embd.weight", "")];
     assert_eq!(named, expected);
+}
+
+/// A recording of two loads and a store, of a program that dwell began and that had dwell's own memory before.
+fn memory_samples() -> PerfFile {
+    const LOAD_L1_HIT: u64 = 0x6810_0142;
+    const STORE: u64 = 0x1e_0508_0184;
+    let mut file = PerfFile::new(fields::MEMORY).with_clock(1);
+    let sample = |index: u64, data_source| MemorySample {
+        ip: 0x40_1000,
+        pid: 100,
+        tid: 101,
+        time_ns: 1_000_000_123 + index * 1000,
+        address: 0x7f00_0000_0000 + 64 * index,
+        cpu: 3,
+        period: 4000,
+        weight: 300,
+        data_source,
+        ..MemorySample::default()
+    };
+    file.comm(100, "dwell");
+    file.mmap2(100, 0x40_0000, 0x10_0000, 0, "/bin/dwell");
+    file.sample(&sample(0, LOAD_L1_HIT));
+    // Records without a time stay behind what came before them only in another round.
+    file.round_ends();
+    file.round_ends();
+    file.comm(100, "program");
+    file.mmap2(100, 0x40_0000, 0x10_0000, 0, "/opt/program");
+    (1..).zip([LOAD_L1_HIT, STORE, LOAD_L1_HIT]).for_each(|(index, source)| file.sample(&sample(index, source)));
+    file.lost(7, 2_000_000_000);
+    file
+}
+
+/// Time, address, operation and file of the rows of a trace.
+fn sampled_rows(dir: &Path) -> Vec<(u64, u64, String, String)> {
+    let mut rows = Vec::new();
+    for batch in open_table(dir, Table::Trace).unwrap().map(Result::unwrap) {
+        let wide = |name, row| dwell_store::number_at::<UInt64Type>(&batch, name, row).unwrap();
+        let text = |name, row| dwell_store::text_at(&batch, name, row).unwrap_or_default().to_owned();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            assert_eq!((wide("period", row), text("source", row)), (4000, "perf_mem".to_owned()));
+            (wide("timestamp_ns", row), wide("address", row), text("op_type", row), text("dso", row))
+        }));
+    }
+    rows
+}
+
+/// A run whose memory accesses were sampled: what was asked for, and these pieces of the recording.
+fn sampled_run(pieces: &[&[u8]]) -> MadeRun {
+    let run = MadeRun::begun(&job("small", 1));
+    let path = run.dir.raw().join(RunRecord::FILE_NAME);
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let fields = record.as_object_mut().unwrap();
+    fields.retain(|key, _| key != "is_traced" && key != "sample_interval_ms");
+    let settings = serde_json::json!({"period": 4000, "least_latency_cycles": 30, "own_program": "/bin/dwell"});
+    fields.insert("collectors".to_owned(), serde_json::json!({ "perf_mem": settings }));
+    fields["job"]["engine"] = "command".into();
+    fs::write(&path, record.to_string()).unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("records", DataType::Binary, false)]));
+    let mut stream = RawWriter::create(&run.dir.raw_stream("perf_mem"), schema.clone(), RawCompression::None).unwrap();
+    for piece in pieces {
+        let records: ArrayRef = Arc::new(BinaryArray::from_vec(vec![piece]));
+        stream.write(&RecordBatch::try_new(schema.clone(), vec![records]).unwrap()).unwrap();
+    }
+    stream.finish().unwrap();
+    run.dir.set_state(RunState::Building).unwrap();
+    run
+}
+
+#[test]
+fn sampled_accesses_of_a_run_are_the_trace_that_an_import_of_the_recording_has() {
+    let recording = memory_samples().pipe();
+    let run = sampled_run(&[&recording]);
+    let built = run.build();
+    let rows = sampled_rows(run.dir.path());
+    let file = run.dir.path().parent().unwrap().join("recording.data");
+    fs::write(&file, memory_samples().file()).unwrap();
+    let importer = ALL.iter().find(|importer| importer.name() == "perf-data").unwrap();
+    let request = ImportRequest {
+        results: file.parent().unwrap().join("results"),
+        files: vec![file],
+        model_id: "model".to_owned(),
+        run_id: None,
+        options: BTreeMap::new(),
+        command_line: Vec::new(),
+    };
+    let imported = import(*importer, &request, &[]).unwrap();
+    // The import knows nothing of dwell, whose sample is the first one.
+    assert_eq!(rows, sampled_rows(&imported.run_dir)[1..]);
+    assert_eq!(
+        rows.iter().map(|row| (&*row.2, &*row.3)).collect::<Vec<_>>(),
+        [("load", "/opt/program"), ("store", "/opt/program"), ("load", "/opt/program"),]
+    );
+    assert!(run.unusual_losses().contains(&("lost_samples".to_owned(), 7)), "{:?}", run.unusual_losses());
+    let origin = &built.metadata.tables["trace"];
+    assert_eq!((origin.rows, &*origin.basis, &*origin.source), (3, "sampled", "perf_mem"));
+    assert_eq!(built.metadata.tables["region_map"].source, "perf_mem");
+    assert_eq!(built.metadata.quality.as_ref().unwrap().collector, "perf_mem");
+}
+
+#[test]
+fn a_recording_that_breaks_off_is_read_up_to_there() {
+    let recording = memory_samples().pipe();
+    let run = sampled_run(&[&recording[..recording.len() - 30]]);
+    assert!(run.build().is_partial);
+    assert_eq!(sampled_rows(run.dir.path()).len(), 3);
+    assert!(run.unusual_losses().contains(&("undecodable_records".to_owned(), 1)), "{:?}", run.unusual_losses());
 }

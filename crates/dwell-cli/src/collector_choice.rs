@@ -9,7 +9,7 @@ use dwell_events::CollectorName;
 use dwell_events::engine::{EngineKind, RecorderAccess};
 use dwell_events::server::KvEventsOptions;
 use dwell_experiment::run_small_model;
-use dwell_host::Root;
+use dwell_host::{MemorySampling, Root};
 use dwell_metadata::{Collectors, Fallback, Refusal, RefusedAt, Substitute};
 
 use crate::args::{ServerArgs, WatchingArgs};
@@ -61,6 +61,7 @@ pub(crate) fn choose_collectors(watching: &WatchingArgs, watched: &Watched<'_>) 
         sample_interval_ms: watching.sample_interval_ms,
         kv_events: kv_events.as_ref(),
         is_in_browser: watched.engine.profile().is_in_browser,
+        memory_sampling: MemorySampling { period: watching.perf_period, least_latency_cycles: watching.perf_ldlat },
     };
     let used = chosen(&choice.used, &wanted);
     Ok(RunCollectors {

@@ -10,7 +10,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::schema::region_map::RegionRow;
 use dwell_events::server::{KvEventsOptions, TracedProcess};
 use dwell_events::{Basis, CollectorName, LossKind};
-use dwell_host::Root;
+use dwell_host::{MemorySampling, Root};
 use dwell_kv_events::KvBlocksReport;
 use dwell_metadata::{Agreement, CollectorEnd, RunRecord, RunRequest};
 use dwell_store::{RunDir, StoreError};
@@ -142,11 +142,17 @@ pub struct Wanted<'a> {
     pub kv_events: Option<&'a KvEventsOptions>,
     /// Whether the engine runs in a browser.
     pub is_in_browser: bool,
+    /// How often memory accesses are sampled, and which.
+    pub memory_sampling: MemorySampling,
 }
+
+/// As often as not to slow a program that loads a billion times a second by more than it varies by itself; a prime, so that loops do not
+/// hide. The threshold is that of perf.
+pub const MEMORY_SAMPLING: MemorySampling = MemorySampling { period: 10_007, least_latency_cycles: 30 };
 
 impl Default for Wanted<'_> {
     fn default() -> Self {
-        Self { sample_interval_ms: 100, kv_events: None, is_in_browser: false }
+        Self { sample_interval_ms: 100, kv_events: None, is_in_browser: false, memory_sampling: MEMORY_SAMPLING }
     }
 }
 

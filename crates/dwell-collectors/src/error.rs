@@ -1,3 +1,4 @@
+use std::io;
 use std::path::PathBuf;
 
 use dwell_events::Hint;
@@ -24,6 +25,36 @@ pub enum CollectError {
         reason: String,
     },
 
+    /// The kernel does not let this user have perf events.
+    #[error("opening the perf events of the collector {collector} failed with {source}")]
+    PerfEvents {
+        /// The collector.
+        collector: &'static str,
+        /// What was returned.
+        source: io::Error,
+    },
+
+    /// The processor has no events for it.
+    #[error("beginning with the collector {collector} found no events for it: {reason}")]
+    NoEvents {
+        /// The collector.
+        collector: &'static str,
+        /// What was found.
+        reason: String,
+    },
+
+    /// Two collectors would fill one trace.
+    #[error(
+        "beginning with the collector {collector} found {other} chosen too: a trace has either every access or a sample of them, \
+         and metrics of both together would be wrong"
+    )]
+    TwoTraces {
+        /// The collector.
+        collector: &'static str,
+        /// The one that records every access.
+        other: &'static str,
+    },
+
     /// A library that is loaded into programs is not there.
     #[error("beginning to record allocations found no {library} beside dwell or in ../lib/dwell")]
     NoLibrary {
@@ -48,6 +79,12 @@ impl Hint for CollectError {
             Self::KvEvents(error) => error.hints(),
             Self::NoLibrary { .. } => {
                 vec!["build it with `cargo build --release -p dwell-alloc` and put it beside dwell".to_owned()]
+            }
+            Self::TwoTraces { collector, .. } => {
+                vec![format!("--collect process,{collector}, and the other one in a run of its own")]
+            }
+            Self::PerfEvents { collector, .. } | Self::NoEvents { collector, .. } => {
+                vec![format!("dwell doctor --collect {collector}")]
             }
             Self::Ring { .. } | Self::Settings { .. } => Vec::new(),
         }

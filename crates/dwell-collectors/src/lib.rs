@@ -15,7 +15,10 @@ mod error;
 mod hierarchy;
 mod kv_events;
 mod merged_records;
+mod page_faults;
 mod pages;
+mod perf;
+mod perf_mem;
 mod pressure;
 mod process;
 mod raw_records;
@@ -38,11 +41,14 @@ use serde_json::Value;
 
 pub use at_intervals::AtIntervals;
 pub use collector::{
-    BuiltTable, CheckPlace, Collected, Collector, Description, Known, Target, TrialFailure, Wanted, Watching,
+    BuiltTable, CheckPlace, Collected, Collector, Description, Known, MEMORY_SAMPLING, Target, TrialFailure, Wanted,
+    Watching,
 };
 pub use error::CollectError;
 pub use hierarchy::{Choice, Reason, choose, refusal, refused_by_engine, replaced, substitutes};
 pub use merged_records::MergedRecords;
+pub use perf::{PerfRecords, Programs, StreamBytes, recording_losses};
+pub use perf_mem::PerfMemSettings;
 pub use process::ProcessSamples;
 pub use salvage::salvage;
 pub use worker_ring::WorkerRing;
@@ -57,6 +63,8 @@ pub const ALL: &[&dyn Collector] = &[
     &pages::Pages,
     &alloc::Alloc,
     &energy::Energy,
+    &page_faults::PageFaults,
+    &perf_mem::PerfMem,
 ];
 
 /// Name of the raw stream of the engine's events, which every engine has.

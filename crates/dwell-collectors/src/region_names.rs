@@ -19,6 +19,8 @@ pub(crate) struct Name {
 
 struct Span {
     end: u64,
+    /// When the memory was given back; never, as far as it is known.
+    freed_ns: u64,
     name: Name,
 }
 
@@ -36,15 +38,17 @@ impl RegionNames {
         let mut spans: BTreeMap<u64, Span> = BTreeMap::new();
         for region in sorted {
             let end = region.address.saturating_add(region.size_bytes);
+            let freed_ns = region.freed_ns.unwrap_or(u64::MAX);
             match spans.last_entry() {
                 Some(mut last) if last.get().end > region.address => {
                     let last = last.get_mut();
                     last.end = last.end.max(end);
+                    last.freed_ns = last.freed_ns.max(freed_ns);
                     last.name.tensor = last.name.tensor.take().filter(|name| **name == *region.tensor);
                 }
                 _ => {
                     let name = Name { region_type: region.region_type, tensor: Some(region.tensor.as_str().into()) };
-                    spans.insert(region.address, Span { end, name });
+                    spans.insert(region.address, Span { end, freed_ns, name });
                 }
             }
         }
@@ -75,6 +79,13 @@ impl RegionNames {
             pieces.push((begin..range.end, None));
         }
         pieces
+    }
+
+    /// Whose memory the byte at an address was, at a time. Memory is touched before the trace sees its first access, so a name holds
+    /// until the memory is given back.
+    pub(crate) fn at(&self, address: u64, time_ns: u64) -> Option<&Name> {
+        let (_, span) = self.spans.range(..=address).next_back()?;
+        (address < span.end && time_ns <= span.freed_ns).then_some(&span.name)
     }
 
     /// Pages that lie wholly in memory of this type.
@@ -135,6 +146,16 @@ mod tests {
         let pieces = names.pages_of(&(3 * PAGE..4 * PAGE));
         assert_eq!(pieces.len(), 1);
         assert_eq!(pieces[0].1.and_then(|name| name.tensor.as_deref()), Some("w"));
+    }
+
+    #[test]
+    fn a_byte_has_the_name_of_its_tensor_until_that_is_given_back() {
+        let freed = RegionRow { freed_ns: Some(70), ..region(RegionType::Weight, "w", PAGE + 8, PAGE) };
+        let names = RegionNames::new(&[freed, region(RegionType::KvCache, "k", 4 * PAGE, PAGE)]);
+        let at = |address, time_ns| names.at(address, time_ns).and_then(|name| name.tensor.as_deref());
+        assert_eq!((at(PAGE + 8, 0), at(2 * PAGE + 7, 70)), (Some("w"), Some("w")));
+        assert_eq!((at(PAGE + 7, 0), at(2 * PAGE + 8, 0), at(PAGE + 8, 71)), (None, None, None));
+        assert_eq!(at(4 * PAGE, u64::MAX), Some("k"));
     }
 
     #[test]

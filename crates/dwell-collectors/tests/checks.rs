@@ -51,3 +51,28 @@ fn pages_are_scanned_or_the_call_that_was_refused_is_named() {
         _ => assert!(probe.failure().is_some_and(|reason| reason.contains(" failed with ")), "{probe:?}"),
     }
 }
+
+#[test]
+fn page_faults_are_sampled_or_the_refusal_is_named() {
+    let probe = checked(CollectorName::of("page_faults"), Ok(0));
+    match probe.status {
+        ProbeStatus::Works => assert!(probe.found.contains("32 new pages touched"), "{probe:?}"),
+        _ => assert!(probe.failure().is_some_and(|reason| reason.contains("perf_event_open")), "{probe:?}"),
+    }
+}
+
+#[test]
+fn a_machine_whose_samples_cannot_be_read_is_told_apart_from_one_without_events() {
+    let place = tempfile::tempdir().expect("a folder can be made");
+    let check_there = || {
+        let run_small_model = |_: &Path| Ok(0);
+        let root = Root::at(place.path());
+        let place = CheckPlace { root, results: Path::new("."), run_small_model: &run_small_model };
+        check(collector(CollectorName::of("perf_mem")), &place).failure().expect("there is nothing to sample")
+    };
+    assert!(check_there().contains("has neither cpu/events/mem-loads (Intel)"));
+    let unit = place.path().join("sys/bus/event_source/devices/arm_spe_0");
+    std::fs::create_dir_all(&unit).expect("a folder can be made");
+    std::fs::write(unit.join("type"), "9\n").expect("a file can be written");
+    assert!(check_there().contains("Arm SPE"));
+}

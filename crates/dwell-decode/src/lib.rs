@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod code;
 pub mod data_source;
 pub mod error;
 pub mod lackey;

@@ -3,8 +3,10 @@
 //! A file that was rebuilt since gives wrong names for its old addresses, so a table is used only if its build id is the
 //! recorded one.
 
+use std::io::{Read, Seek};
+
 use object::read::elf::{ElfFile32, ElfFile64};
-use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use rustc_hash::FxHashMap;
 
 use crate::perf_data::{AddressSpaces, BuildId, FileId, Place, Recording};
@@ -135,6 +137,13 @@ pub fn demangled(name: &str) -> String {
     let cpp = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
     let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
     cpp.and_then(|symbol| symbol.demangle_with_options(&options).ok()).unwrap_or_else(|| name.to_owned())
+}
+
+/// Build id of an ELF file, of which no more than that is read.
+pub fn build_id_of(file: impl Read + Seek) -> Option<BuildId> {
+    let file = ReadCache::new(file);
+    let id = ElfFile64::<LittleEndian, _>::parse(&file).ok()?.build_id().ok().flatten()?;
+    BuildId::new(id)
 }
 
 /// What became of the files that samples lie in.

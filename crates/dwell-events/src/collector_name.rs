@@ -16,7 +16,7 @@ enum Use {
 }
 
 /// Every collector. What each does is in the crate dwell-collectors, one file each; a test compares the two lists.
-const COLLECTORS: [(&str, Use); 8] = [
+const COLLECTORS: [(&str, Use); 10] = [
     ("tensor_ops", ByDefault),
     ("process", ByDefault),
     ("kv_events", OfEngines),
@@ -25,6 +25,8 @@ const COLLECTORS: [(&str, Use); 8] = [
     ("pages", IfAsked),
     ("alloc", IfAsked),
     ("energy", IfAsked),
+    ("page_faults", IfAsked),
+    ("perf_mem", IfAsked),
 ];
 
 /// Name of a collector: the value of `--collect` and of `collectors.use`, the `source` in tables, the name of its page.

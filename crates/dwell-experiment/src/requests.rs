@@ -1,7 +1,7 @@
 //! From a planned run to the request that is recorded.
 
 use dwell_analysis::{Options, SuitabilityThresholds};
-use dwell_collectors::{Wanted, chosen, substitutes};
+use dwell_collectors::{MEMORY_SAMPLING, Wanted, chosen, substitutes};
 use dwell_config::{AnalyserConfig, Figures, PlannedKind, PlannedRun, actions};
 use dwell_events::engine::{EngineOptions, Job};
 use dwell_events::server::ServerOptions;
@@ -37,6 +37,7 @@ impl Requests<'_> {
             sample_interval_ms,
             kv_events: model.kv_events.as_ref(),
             is_in_browser: model.engine.profile().is_in_browser,
+            memory_sampling: MEMORY_SAMPLING,
         };
         let used = chosen(&used, &wanted);
         RunRequest {

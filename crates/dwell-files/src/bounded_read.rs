@@ -20,6 +20,17 @@ pub const TEXT_MAX_BYTES: u64 = 1 << 30;
 /// design have a smaller limit of their own, because JSON and CSV take many times their size in memory.
 pub const OWN_TEXT_MAX_BYTES: u64 = 64 << 20;
 
+/// The largest file that is read for its symbols. The largest libraries of GPU runtimes have about 2 GiB, nearly all of
+/// it code of GPUs; functions of larger ones are not named.
+const MAX_OBJECT_BYTES: u64 = 2 << 30;
+
+/// The bytes of a program or library, if it is here and can be read.
+pub fn object_bytes(path: &str) -> Option<Vec<u8>> {
+    let path = Path::new(path);
+    let is_readable = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_OBJECT_BYTES);
+    is_readable.then(|| std::fs::read(path).ok()).flatten()
+}
+
 /// The content of a file of at most so many bytes.
 pub fn read_at_most(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     read_from(open_with_end(path)?, limit_bytes)

@@ -21,8 +21,8 @@ pub use atomic_file::{
     write_json_line_atomically,
 };
 pub use bounded_read::{
-    OWN_TEXT_MAX_BYTES, TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, open_ordinary, open_with_end, read_at_most,
-    read_json, read_own, read_own_text, read_text_at_most,
+    OWN_TEXT_MAX_BYTES, TEXT_MAX_BYTES, WRITTEN_BY_HAND_MAX_BYTES, object_bytes, open_ordinary, open_with_end,
+    read_at_most, read_json, read_own, read_own_text, read_text_at_most,
 };
 pub use error::FileError;
 pub use fence::fenced;

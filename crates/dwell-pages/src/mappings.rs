@@ -15,6 +15,8 @@ const OF_THE_KERNEL: [&str; 4] = ["[vvar", "[vdso", "[vsyscall", "[uprobes"];
 pub struct Mapping {
     /// Addresses.
     pub range: Range<u64>,
+    /// Where in the file it begins.
+    pub file_offset: u64,
     /// Whether the process may write to it.
     pub is_writable: bool,
     /// Whether other processes that map it see writes.
@@ -36,9 +38,11 @@ impl Mapping {
         let (begin, end) = words.next()?.split_once('-')?;
         let address = |text| u64::from_str_radix(text, 16).ok();
         let mode = words.next()?.as_bytes();
-        let name = words.nth(3).map_or("", str::trim);
+        let file_offset = address(words.next()?)?;
+        let name = words.nth(2).map_or("", str::trim);
         Some(Self {
             range: address(begin)?..address(end)?,
+            file_offset,
             is_writable: mode.get(1) == Some(&b'w'),
             is_shared: mode.get(3) == Some(&b's'),
             name: name.into(),
@@ -66,8 +70,8 @@ mod tests {
         let anonymous = mapping("7f00-7f10 rw-p 00000000 00:00 0 ");
         assert_eq!(&*anonymous.name, "");
         assert!(anonymous.notes_writes());
-        let file = mapping("7f00-7f10 r--p 00000000 fe:00 12   /opt/my models/a b.gguf");
-        assert_eq!(&*file.name, "/opt/my models/a b.gguf");
+        let file = mapping("7f00-7f10 r--p 0001c000 fe:00 12   /opt/my models/a b.gguf");
+        assert_eq!((&*file.name, file.file_offset), ("/opt/my models/a b.gguf", 0x1c000));
         assert!(!file.notes_writes());
         assert_eq!(Mapping::parse("Referenced:  4 kB"), None);
     }

@@ -134,6 +134,16 @@ impl<'a> AccessSink<'a> {
             None => RuleSet::default_rules(),
         };
         let policy = request.options.get(UNKNOWN).and_then(|name| UnknownPolicy::from_name(name)).unwrap_or_default();
+        Ok(Self::labelling(run, rules, policy, source)?)
+    }
+
+    /// Begins the tables of a run, labelled by these rules.
+    pub fn labelling(
+        run: &'a RunDir,
+        rules: RuleSet,
+        policy: UnknownPolicy,
+        source: AccessSource,
+    ) -> Result<Self, StoreError> {
         let build =
             BuildOptions { rules: Some(rules.text().to_owned()), unknown_policy: policy, ..BuildOptions::default() };
         Ok(Self {

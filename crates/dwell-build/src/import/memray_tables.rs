@@ -15,11 +15,10 @@ use dwell_events::schema::allocation_samples::{self, AllocationSampleRow};
 use dwell_events::schema::allocation_sites::{self, AllocationSiteRow};
 use dwell_events::schema::allocation_stacks::{self, AllocationStackRow};
 use dwell_events::schema::allocations::{AllocationRow, AllocationsBuilder};
+use dwell_files::object_bytes;
 use dwell_metadata::TableOrigin;
 use dwell_store::{RunDir, StoreError, TableWriter};
 use std::io::Read;
-
-use super::perf_data::object_bytes;
 
 /// Rows that are gathered before they are written.
 const ROWS_PER_BATCH: usize = 32 * 1024;

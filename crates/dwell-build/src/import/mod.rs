@@ -10,8 +10,8 @@ mod lackey;
 mod memray;
 mod memray_tables;
 mod mrm_trace;
-mod perf;
-mod perf_data;
+pub(crate) mod perf;
+pub(crate) mod perf_data;
 mod perf_script;
 mod reorder;
 

@@ -30,6 +30,9 @@ use super::{ImportError, ImportOption, ImportRequest, ImportSummary, Imported, S
 /// Name of the source, as in the column `source`.
 pub(super) const SOURCE: &str = "perf_mem";
 
+/// Samples that come in the order of time.
+pub(crate) const BY_TIME: AccessSource = AccessSource { name: SOURCE, basis: Basis::Sampled, order: RowOrder::ByTime };
+
 /// Kinds of samples that are remembered.
 const KINDS_MAX: usize = 1 << 16;
 
@@ -57,7 +60,7 @@ pub(super) const OPTIONS: [ImportOption; 4] = [
 ];
 
 /// A sample, whichever form it was read from.
-pub(super) struct PerfAccess<'a> {
+pub(crate) struct PerfAccess<'a> {
     pub time_ns: Option<u64>,
     pub address: Option<u64>,
     pub data_source: Option<DataSource>,
@@ -92,7 +95,7 @@ enum NoAccess {
 
 /// What a recording says of itself.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct PerfRecording {
+pub(crate) struct PerfRecording {
     /// `perf.data` or `perf script`.
     pub form: &'static str,
     /// Clock of the times: `CLOCK_MONOTONIC`, another of `clock_gettime`, `scheduler`, or `unknown`.
@@ -130,7 +133,7 @@ struct SampleCounts {
 }
 
 /// Takes samples and makes accesses of them.
-pub(super) struct PerfSink<'a> {
+pub(crate) struct PerfSink<'a> {
     sink: AccessSink<'a>,
     cpu_mhz: Option<u64>,
     unknown_op: Option<OpType>,
@@ -143,21 +146,29 @@ pub(super) struct PerfSink<'a> {
 }
 
 impl<'a> PerfSink<'a> {
+    /// Takes samples of a recording that is imported.
     pub fn create(run: &'a RunDir, request: &ImportRequest, order: RowOrder) -> Result<Self, ImportError> {
-        let source = AccessSource { name: SOURCE, basis: Basis::Sampled, order };
-        Ok(Self {
-            sink: AccessSink::create(run, request, source)?,
-            cpu_mhz: request.options.get(CPU_MHZ).and_then(|mhz| mhz.parse().ok()),
-            unknown_op: match request.options.get(UNKNOWN_OP).map(String::as_str) {
-                Some("load") => Some(OpType::Load),
-                Some("store") => Some(OpType::Store),
-                _ => None,
-            },
+        let cpu_mhz = request.options.get(CPU_MHZ).and_then(|mhz| mhz.parse().ok());
+        let unknown_op = match request.options.get(UNKNOWN_OP).map(String::as_str) {
+            Some("load") => Some(OpType::Load),
+            Some("store") => Some(OpType::Store),
+            _ => None,
+        };
+        let sink = AccessSink::create(run, request, AccessSource { order, ..BY_TIME })?;
+        Ok(Self { cpu_mhz, unknown_op, ..Self::into_sink(sink) })
+    }
+
+    /// Takes samples for accesses of any source.
+    pub fn into_sink(sink: AccessSink<'a>) -> Self {
+        Self {
+            sink,
+            cpu_mhz: None,
+            unknown_op: None,
             counts: SampleCounts::default(),
             events: Vec::new(),
             kinds: FxHashMap::default(),
             kind_age: 0,
-        })
+        }
     }
 
     #[inline]
@@ -252,11 +263,16 @@ impl<'a> PerfSink<'a> {
 
     /// Completes the tables, and says what every import of perf says the same way.
     pub fn finish(self, request: &ImportRequest, recording: PerfRecording) -> Result<PerfRun, ImportError> {
-        let accesses = self.sink.finish()?;
         if self.counts.accesses == 0 {
             let file = request.files.first().cloned().unwrap_or_default();
             return Err(no_accesses(&file, &self.counts));
         }
+        self.complete(recording)
+    }
+
+    /// Completes the tables, also without a single access.
+    pub fn complete(self, recording: PerfRecording) -> Result<PerfRun, ImportError> {
+        let accesses = self.sink.finish()?;
         let mut loss = self.counts.losses();
         loss.extend(accesses.loss.clone());
         let (events, samples) = (self.events.into_iter().collect(), self.counts.by_name());
@@ -265,8 +281,8 @@ impl<'a> PerfSink<'a> {
 }
 
 /// Tables of a recording, and what is to be said about it.
-pub(super) struct PerfRun {
-    accesses: Accesses,
+pub(crate) struct PerfRun {
+    pub accesses: Accesses,
     recording: PerfRecording,
     /// MHz by which cycles became nanoseconds; none if that was not asked for.
     cpu_mhz: Option<u64>,

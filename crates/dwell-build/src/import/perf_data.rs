@@ -1,24 +1,21 @@
 //! perf.data: recordings of `perf mem record`, read without perf.
 
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use dwell_collectors::{Programs, recording_losses};
+use dwell_decode::code::{Code, SampledCode};
 use dwell_decode::error::{DecodeError, DecodeReason};
-use dwell_decode::perf_data::{AddressSpaces, CpuMode, Mapping, PerfData, Record, Recording, RecordingClock, Sample};
-use dwell_decode::symbols::{ObjectCounts, Symbols};
-use dwell_events::schema::loss::LossRow;
-use dwell_events::{ClockAnchor, LossKind};
+use dwell_decode::perf_data::{PerfData, Record, Recording, RecordingClock, Sample};
+use dwell_decode::symbols::ObjectCounts;
+use dwell_events::ClockAnchor;
+use dwell_files::object_bytes;
 use dwell_metadata::RunMetadata;
 use dwell_store::{RunDir, utc_text};
 
 use super::accesses::RowOrder;
 use super::perf::{self, PerfAccess, PerfRecording, PerfRun, PerfSink};
 use super::{ImportError, ImportOption, ImportRequest, Imported, Importer};
-
-/// The largest file that is read for its symbols. The largest libraries of GPU runtimes have about 2 GiB, nearly all of
-/// it code of GPUs; functions of larger ones are not named.
-const MAX_OBJECT_BYTES: u64 = 2 << 30;
 
 /// CLOCK_MONOTONIC, dwell's clock.
 const MONOTONIC: i32 = 1;
@@ -77,75 +74,80 @@ fn import(
 ) -> Result<Imported, ImportError> {
     // The decoder puts records in order as far as the rounds of the recording allow.
     let mut sink = PerfSink::create(run, request, RowOrder::ByTime)?;
-    let mut functions = Functions::new();
-    let cut = loop {
-        match data.next_record() {
-            Ok(None) => break None,
-            // What came before is good, so a recording that was cut is worth importing.
-            Err(error) if error.is_truncation() => break Some(error),
-            Err(error) => return Err(refused(path, &error)),
-            Ok(Some(&Record::Sample(sample))) => functions.push(&sample, data.recording(), &mut sink)?,
-            Ok(Some(other)) => functions.spaces.take(other),
-        }
-    };
+    let (objects, cut) = take_samples(&mut data, Programs::other_than(None), &mut sink)?;
+    // What came before is good, so a recording that was cut is worth importing.
+    if let Some(error) = cut.as_ref().filter(|error| !error.is_truncation()) {
+        return Err(refused(path, error));
+    }
     let recording = data.recording();
-    let mut perf_run = sink.finish(request, described(recording, functions.symbols.counts))?;
-    perf_run.loss.extend(losses(recording, cut.as_ref()));
+    let mut perf_run = sink.finish(request, described(recording, objects))?;
+    perf_run.loss.extend(recording_losses(perf::SOURCE, recording, cut.as_ref()));
     Ok(imported(perf_run, recording))
 }
 
-/// Finds the function and the file of each sampled instruction.
-struct Functions<L> {
-    spaces: AddressSpaces,
-    symbols: Symbols<L>,
+/// Takes the samples of these programs, to the end of a recording. Returns what became of the files with their instructions, and why
+/// the recording could not be read further, if it could not.
+pub(crate) fn take_samples(
+    data: &mut PerfData<impl Read>,
+    mut programs: Programs,
+    sink: &mut PerfSink<'_>,
+) -> Result<(ObjectCounts, Option<DecodeError>), ImportError> {
+    let mut code = SampledCode::new(object_bytes);
+    let cut = loop {
+        match data.next_record() {
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+            Ok(Some(&Record::Sample(sample))) => {
+                if sample.process().is_none_or(|process| programs.has(process.pid)) {
+                    push(&sample, data.recording(), &mut code, sink)?;
+                }
+            }
+            Ok(Some(other)) => {
+                code.take(other);
+                programs.take(other);
+            }
+        }
+    };
+    Ok((code.objects(), cut))
 }
 
-/// The bytes of a program or library, if it is here.
-pub(super) fn object_bytes(path: &str) -> Option<Vec<u8>> {
-    let is_readable = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_OBJECT_BYTES);
-    is_readable.then(|| fs::read(path).ok()).flatten()
-}
-
-impl Functions<fn(&str) -> Option<Vec<u8>>> {
-    fn new() -> Self {
-        Self { spaces: AddressSpaces::default(), symbols: Symbols::new(object_bytes) }
-    }
-
-    fn push(&mut self, sample: &Sample, recording: &Recording, sink: &mut PerfSink<'_>) -> Result<(), ImportError> {
-        let process = sample.process();
-        let pid = if sample.mode() == CpuMode::Kernel { Some(Mapping::KERNEL_PID) } else { process.map(|it| it.pid) };
-        let place = pid.zip(sample.ip()).and_then(|(pid, ip)| self.spaces.find(pid, ip));
-        let event = recording.events.get(sample.event());
-        let name = place.map_or(0, |place| self.symbols.number_of(place, &self.spaces, recording));
-        let fixed_period = event.and_then(|event| event.fixed_period());
-        sink.push(&PerfAccess {
-            time_ns: sample.time_ns(),
-            address: sample.address(),
-            data_source: sample.data_source(),
-            event: event.map_or("", |event| &event.name),
-            cycles: sample.weight().map(|weight| weight.access_cycles()),
-            symbol: self.symbols.name(name),
-            dso: place.map_or("", |place| self.spaces.name(place.file)),
-            cpu: sample.cpu(),
-            thread: process.map(|process| process.tid),
-            period: sample.period().or(fixed_period).unwrap_or(0),
-            alike: alike(sample, name, place.map(|place| place.file.index())),
-        })
-    }
+/// Takes a sample, with the function and the file of its instruction.
+fn push<L: FnMut(&str) -> Option<Vec<u8>>>(
+    sample: &Sample,
+    recording: &Recording,
+    code: &mut SampledCode<L>,
+    sink: &mut PerfSink<'_>,
+) -> Result<(), ImportError> {
+    let event = recording.events.get(sample.event());
+    let found = code.of(sample, recording);
+    let fixed_period = event.and_then(|event| event.fixed_period());
+    sink.push(&PerfAccess {
+        time_ns: sample.time_ns(),
+        address: sample.address(),
+        data_source: sample.data_source(),
+        event: event.map_or("", |event| &event.name),
+        cycles: sample.weight().map(|weight| weight.access_cycles()),
+        symbol: code.symbol(found),
+        dso: code.dso(found),
+        cpu: sample.cpu(),
+        thread: sample.process().map(|process| process.tid),
+        period: sample.period().or(fixed_period).unwrap_or(0),
+        alike: alike(sample, found),
+    })
 }
 
 /// Event, name and file of a sample in one number, and its data source; none if one of them has more bits than are kept
 /// for it.
 #[inline]
-fn alike(sample: &Sample, name: u32, file: Option<usize>) -> Option<(u64, u64)> {
-    let (event, file) = (sample.event() as u64, file.map_or(0, |file| file as u64 + 1));
+fn alike(sample: &Sample, Code { name, place }: Code) -> Option<(u64, u64)> {
+    let (event, file) = (sample.event() as u64, place.map_or(0, |place| place.file.index() as u64 + 1));
     let source = sample.data_source().map(|source| source.0);
     let fits = event < 1 << 15 && name < 1 << 24 && file < 1 << 24;
     let numbers = event << 1 | u64::from(source.is_some()) | u64::from(name) << 16 | file << 40;
     fits.then_some((numbers, source.unwrap_or(0)))
 }
 
-fn described(recording: &Recording, objects: ObjectCounts) -> PerfRecording {
+pub(crate) fn described(recording: &Recording, objects: ObjectCounts) -> PerfRecording {
     let objects = [
         ("named", objects.used),
         ("missing", objects.missing),
@@ -175,40 +177,6 @@ fn clock_name(clock: RecordingClock) -> String {
         RecordingClock::Posix(11) => "CLOCK_TAI".to_owned(),
         RecordingClock::Posix(other) => format!("clock {other}"),
     }
-}
-
-fn losses(recording: &Recording, cut: Option<&DecodeError>) -> Vec<LossRow> {
-    let counts = &recording.counts;
-    // The kernel counts samples that did not fit into a buffer in both ways, so the larger number has them all.
-    let lost = counts.lost_records.max(counts.lost_samples);
-    let lost_detail = format!("{} records, {} samples, by the two counts", counts.lost_records, counts.lost_samples);
-    let unfinished = recording.is_unfinished.then(|| "perf record did not finish the file".to_owned());
-    let rows = [
-        perf::loss(LossKind::LostSamples, lost, lost_detail),
-        perf::loss(
-            LossKind::UndecodableRecords,
-            counts.short_records,
-            "records that end before their last field".into(),
-        ),
-        perf::loss(
-            LossKind::UndecodableRecords,
-            counts.samples_of_unknown_events,
-            "samples of events that the recording does not describe".into(),
-        ),
-        perf::loss(LossKind::MissedSamples, counts.throttled, "the kernel stopped sampling for a while".into()),
-        perf::loss(
-            LossKind::UndecodableRecords,
-            u64::from(counts.auxtrace_bytes > 0),
-            format!("{} bytes of traces by other units, such as Arm SPE", counts.auxtrace_bytes),
-        ),
-        perf::loss(
-            LossKind::UndecodableRecords,
-            cut.iter().len() as u64,
-            cut.map_or(String::new(), ToString::to_string),
-        ),
-        perf::loss(LossKind::ObserverDied, unfinished.iter().len() as u64, unfinished.unwrap_or_default()),
-    ];
-    rows.into_iter().filter(|row| row.count > 0).collect()
 }
 
 fn imported(run: PerfRun, recording: &Recording) -> Imported {

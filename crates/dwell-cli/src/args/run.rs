@@ -39,6 +39,8 @@ const SINGLE_RUN_OPTIONS: [&str; 53] = [
     "fallback",
     "time_resolution",
     "sample_interval_ms",
+    "perf_period",
+    "perf_ldlat",
     "baseline_secs",
     "sensor_interval_ms",
     "definitions",

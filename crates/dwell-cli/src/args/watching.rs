@@ -2,6 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use dwell_collectors::MEMORY_SAMPLING;
 use dwell_events::CollectorName;
 use dwell_events::engine::TimeResolution;
 
@@ -78,6 +79,12 @@ pub(crate) struct WatchingArgs {
     /// Sampling interval of collectors, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample_interval_ms: u64,
+    /// Loads, stores or operations from one sample of perf_mem to the next.
+    #[arg(long, value_name = "COUNT", default_value_t = MEMORY_SAMPLING.period, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) perf_period: u64,
+    /// Least latency of loads that perf_mem samples, in cycles; on processors that can choose.
+    #[arg(long, value_name = "CYCLES", default_value_t = MEMORY_SAMPLING.least_latency_cycles, value_parser = clap::value_parser!(u64).range(1..=65535))]
+    pub(crate) perf_ldlat: u64,
     /// Seconds to observe the machine before the run; 0 skips it and leaves the validity unknown.
     #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value_t = 0.5)]
     pub(crate) baseline_secs: f64,

@@ -9,6 +9,7 @@ mod common;
 mod ends;
 mod fallbacks;
 mod packages;
+mod page_faults;
 mod pages;
 mod processes;
 
