@@ -9,7 +9,7 @@ use dwell_events::engine::EngineKind;
 use super::{GenerationArgs, ServerArgs, WatchingArgs, one_of};
 
 /// What an experiment file says itself, or names itself.
-const SINGLE_RUN_OPTIONS: [&str; 53] = [
+const SINGLE_RUN_OPTIONS: [&str; 55] = [
     "engine",
     "model",
     "prompt",
