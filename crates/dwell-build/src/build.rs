@@ -165,8 +165,7 @@ pub(crate) struct Built<'a> {
 
 /// What the rows of a trace have that a collector wrote.
 fn given_rows(run: &RunDir, collected: &Collected) -> Result<GivenRows, StoreError> {
-    let sampled = collected.tables.iter().find(|built| built.table == Table::Trace);
-    sampled.map_or(Ok(GivenRows::default()), |built| GivenRows::of(run, built.source.name()))
+    if collected.has(Table::Trace) { GivenRows::of(run) } else { Ok(GivenRows::default()) }
 }
 
 /// The folder of results that a run lies in; none for a run that was moved out of one.

@@ -6,7 +6,7 @@ use dwell_events::schema::loss::LossRow;
 use dwell_events::{Basis, CollectorName, Hint, LossKind};
 use dwell_label::RuleSet;
 use dwell_metadata::RunRecord;
-use dwell_store::{RunDir, StoreError};
+use dwell_store::RunDir;
 
 use crate::BuildError;
 use crate::build::rules;
