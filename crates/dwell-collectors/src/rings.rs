@@ -125,7 +125,9 @@ mod tests {
         for folder in [run.raw(), programs_dir(&run), allocations_dir(&run)] {
             fs::create_dir_all(&folder).expect("a folder can be made");
             let [unfinished, ring] = ["7-9.ring.partial", "7-9.ring"].map(|name| folder.join(name));
-            [&unfinished, &ring].map(|path| fs::write(path, "").expect("a file can be written"));
+            for path in [&unfinished, &ring] {
+                fs::write(path, "").expect("a file can be written");
+            }
             remove_unfinished(&run);
             assert!(!unfinished.exists() && ring.exists(), "{folder:?}");
         }

@@ -81,7 +81,7 @@ fn told(said: &[u8]) -> Told {
 }
 
 /// Pages of an area that a process faulted, in the order of time.
-fn pages_of<'a>(faults: &'a [Fault], (area, pid, _): (u64, u64, u64), pages: u64) -> Vec<(u64, &'a Fault)> {
+fn pages_of(faults: &[Fault], (area, pid, _): (u64, u64, u64), pages: u64) -> Vec<(u64, &Fault)> {
     let is_there = |fault: &&Fault| fault.pid == pid && (area..area + pages * PAGE).contains(&fault.address);
     faults.iter().filter(is_there).map(|fault| ((fault.address - area) / PAGE, fault)).collect()
 }
