@@ -156,11 +156,16 @@ function checkRun(events, maxTokens) {
 /** The page hears of a stop while the model writes, and a sample is taken in between. */
 async function checkStop(page, run, job) {
   await page.evaluate(() => {
-    window.stopSoon = () => setTimeout(() => window.dwellStop(), 50);
+    const report = window.dwellReport;
+    window.dwellReport = (text) => {
+      report(text);
+      if (JSON.parse(text).type === "token") {
+        window.dwellReport = report;
+        setTimeout(() => window.dwellStop());
+      }
+    };
   });
-  const running = run(job);
-  await page.evaluate(() => window.stopSoon());
-  const events = await running;
+  const events = await run(job);
   assert.equal(last(events).reason, "aborted", JSON.stringify(last(events)));
   assert.ok(ofType(events, "token").length < job.maxTokens);
 }
