@@ -95,6 +95,12 @@ pub fn remove_unfinished_in(dir: &Path) {
     }
 }
 
+/// Removes a folder without rings. A damaged ring or a notice stays in it, and so does it then. Says whether it is gone.
+pub fn remove_folder(dir: &Path) -> bool {
+    remove_unfinished_in(dir);
+    fs::remove_dir(dir).is_ok() || !dir.exists()
+}
+
 /// The process that made a ring.
 pub fn producer_pid(ring: &Path) -> Option<u32> {
     ring.file_stem()?.to_str()?.parse().ok()

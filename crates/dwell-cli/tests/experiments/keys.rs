@@ -142,6 +142,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("models[].server.arguments", server::arguments),
     ("models[].server.pid", server::pid),
     ("models[].server.model_name", server::model_name),
+    ("models[].server.device", server::device),
     ("models[].server.api", server::api),
     ("models[].server.api_key_variable", server::api_key_variable),
     ("models[].server.ready_within_s", server::ready_within),

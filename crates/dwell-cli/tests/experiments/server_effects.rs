@@ -123,6 +123,12 @@ pub fn kv_events_others(bench: &Bench) {
     assert_eq!(request(&outcome.run())["collectors"]["kv_events"], wanted);
 }
 
+pub fn device(bench: &Bench) {
+    let refusal = bench.refusal_of_model("id: tiny-a, path: tiny-a.gguf, server: {device: webgpu}");
+    assert!(refusal.contains("server.device"), "{refusal}");
+    bench.assert_model_fits("id: tiny-a, path: tiny-a.gguf, engine: wllama, server: {device: wasm}");
+}
+
 pub fn starts(bench: &Bench) {
     let text = crate::lab::SMALLEST.replace("threads: [1]", "threads: [1], starts: [cold, warm]");
     let runs = bench.lab.run_text("starts", &text).runs();

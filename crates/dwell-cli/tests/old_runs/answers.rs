@@ -115,6 +115,8 @@ fn is_own(command: &AskedCommand, key: &str) -> bool {
     let is_captured_anew = command.case == "checkpointed" && command.answer != "info";
     match key {
         "observer_peak_rss_bytes" => true,
+        // Imports of other files under the same name are no repetitions, so that the format is a part of it.
+        "setup" => command.case == "kv-events",
         // How well runs count depends on how busy the machine is.
         "exclusions" => is_recorded_anew,
         // Another processor computes in another order, and other values take another room.

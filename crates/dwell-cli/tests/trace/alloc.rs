@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use dwell_events::schema::{Table, TableSpec};
 use rustix::process::Signal;
@@ -115,14 +116,29 @@ fn a_killed_worker_leaves_the_allocations_of_a_command_that_computed_nothing() {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said: Vec<String> = lines.take_while(|line| line != "done").collect();
-    let children = format!("/proc/{0}/task/{0}/children", child.id());
-    let worker = wait_for("the worker", || std::fs::read_to_string(&children).ok()?.split(' ').next()?.parse().ok());
-    send(worker, Signal::KILL);
+    send(worker_of(&child), Signal::KILL);
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(1));
     let run = traced_run(&place);
     assert_eq!(run.metadata()["state"], "partial");
     all_is_recorded(&run, &said.join("\n"));
+}
+
+/// A command may outlive the one between it and dwell, and goes on starting processes that make rings.
+#[test]
+fn no_ring_comes_after_the_end_of_a_run_whose_command_goes_on() {
+    let place = Workplace::new();
+    let script = "echo $$; for n in $(seq 400); do /bin/true; done";
+    let mut command = trace(&place, &["--quiet", "--collect", "process,alloc"], &["sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let shell: u32 = lines.next().unwrap().parse().unwrap();
+    send(worker_of(&child), Signal::KILL);
+    child.wait().unwrap();
+    let rings = traced_run(&place).dir.join("raw/alloc");
+    assert!(!rings.exists(), "{:?}", std::fs::read_dir(&rings).map(Iterator::count));
+    wait_for("the end of the shell", || (!Path::new(&format!("/proc/{shell}")).exists()).then_some(()));
+    assert!(!rings.exists());
 }
 
 #[test]
@@ -153,6 +169,12 @@ fn of_a_command_without_a_dynamic_c_library_it_is_said_too() {
         details.iter().any(|detail| detail.contains("/sleeps") && detail.contains("no dynamic C library")),
         "{details:?}"
     );
+}
+
+/// The process between dwell and the command.
+fn worker_of(child: &Child) -> u32 {
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    wait_for("the worker", || std::fs::read_to_string(&children).ok()?.split(' ').next()?.parse().ok())
 }
 
 /// What is said of calls that were not recorded.

@@ -120,8 +120,7 @@ impl Collector for Alloc {
         if !crate::rings::in_dir(&dir).is_empty() {
             Rings::resume(run, other_than_own(false))?.finish()?;
         }
-        crate::rings::remove_unfinished_in(&dir);
-        remove_folder(&dir);
+        crate::rings::remove_folder(&dir);
         Ok(())
     }
 
@@ -178,11 +177,6 @@ impl Collector for Alloc {
         static TABLES: [Table; 1] = [Table::Own(&TABLE)];
         &TABLES
     }
-}
-
-/// Removes the folder of emptied rings. A damaged ring stays in it, and so does it then.
-fn remove_folder(dir: &Path) {
-    let _ = std::fs::remove_dir(dir);
 }
 
 /// The program whose processes are left out: dwell's own, unless it runs the model.
@@ -298,7 +292,6 @@ impl Watching for AllocWatch {
         for reason in self.processes.unseen(&recorded) {
             end.lost(LossKind::LostAllocations, 1, reason);
         }
-        remove_folder(&self.dir);
         Ok(end)
     }
 }

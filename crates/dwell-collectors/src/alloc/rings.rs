@@ -18,6 +18,10 @@ const BATCH_ROWS: usize = 1 << 16;
 /// How often it is found out whether processes have ended, whose rings take space on the disk.
 const END_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How often the folder of rings is emptied at the end. A process that outlives the run may make another ring meanwhile; without the
+/// folder none can.
+const LAST_LOOKS: usize = 20;
+
 /// Rings that are being emptied.
 pub(super) struct Rings {
     dir: PathBuf,
@@ -189,12 +193,16 @@ impl Rings {
         self.open.iter().filter(|open| open.image.is_some()).map(|open| open.reader.process().pid).collect()
     }
 
-    /// Writes what is left and ends the streams.
+    /// Writes what is left, removes the folder of the rings and ends the streams.
     pub(super) fn finish(mut self) -> Result<CollectorEnd, CollectError> {
-        self.find_new()?;
-        self.take_in(None)?;
-        self.remove_files();
-        rings::remove_unfinished_in(&self.dir);
+        for _ in 0..LAST_LOOKS {
+            self.find_new()?;
+            self.take_in(None)?;
+            self.remove_files();
+            if rings::remove_folder(&self.dir) {
+                break;
+            }
+        }
         self.calls.finish()?;
         self.images.finish()?;
         let mut end = CollectorEnd::default();
