@@ -24,7 +24,7 @@ mod trial;
 mod unseen;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dwell_analysis::memory::MemoryKind;
 use dwell_events::engine::EngineEvent;
