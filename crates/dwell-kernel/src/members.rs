@@ -66,6 +66,8 @@ pub(crate) fn cgroup_folder(path: &str) -> PathBuf {
 /// The numbers of a control group and of all groups in it: those of their folders.
 fn cgroup_ids(folder: &Path) -> Result<Vec<u64>, KernelError> {
     let no_group = |source| KernelError::NoSuchCgroup { path: folder.to_owned(), source };
+    // Any other folder has a number too, which no process would have.
+    fs::metadata(folder.join("cgroup.procs")).map_err(no_group)?;
     let mut ids = vec![fs::metadata(folder).map_err(no_group)?.ino()];
     for entry in fs::read_dir(folder).map_err(no_group)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

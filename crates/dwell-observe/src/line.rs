@@ -119,6 +119,14 @@ pub struct DeviceLatency {
     pub operations: Vec<OperationLatency>,
 }
 
+impl DeviceLatency {
+    /// Bytes that were read and written. Other requests, such as discards, name blocks and move no data.
+    pub fn moved_bytes(&self) -> u64 {
+        let moves = |operation: &&OperationLatency| ["read", "write"].contains(&operation.operation.as_str());
+        self.operations.iter().filter(moves).map(|operation| operation.bytes).sum()
+    }
+}
+
 /// Block requests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -105,7 +105,7 @@ fn device_report(name: String, seen: &[(&Line, &DeviceLatency)], begin_s: f64, s
     let latency_s: Option<f64> = seen.iter().map(|(_, device)| latency_s(device)).sum();
     DeviceReport {
         requests: all.total(),
-        bytes: seen.iter().flat_map(|(_, device)| &device.operations).map(|operation| operation.bytes).sum(),
+        bytes: seen.iter().map(|(_, device)| device.moved_bytes()).sum(),
         iops: per_second(all.total() as f64, span_s),
         queue_depth: latency_s.map(|latency_s| per_second(latency_s, span_s)),
         latency_ms_mean: latency_s.filter(|_| all.total() > 0).map(|latency_s| latency_s * 1e3 / all.total() as f64),
@@ -184,12 +184,19 @@ mod tests {
     fn line(timestamp: f64, slot: usize, count: u64) -> Line {
         let mut counts = [0; 12];
         counts[slot] = count;
-        let operation = OperationLatency { bytes: count * 4096, latency_ns: count * 1_000_000, ..Default::default() };
+        let write = OperationLatency {
+            operation: "write".to_owned(),
+            bytes: count * 4096,
+            latency_ns: count * 1_000_000,
+            ..Default::default()
+        };
+        // Bytes that a discard names are not moved.
+        let discard = OperationLatency { operation: "other".to_owned(), bytes: 1 << 30, ..Default::default() };
         let device = DeviceLatency {
             device_name: "vda".to_owned(),
             total: count,
             buckets: buckets_of(&counts),
-            operations: vec![operation],
+            operations: vec![write, discard],
             ..DeviceLatency::default()
         };
         let inflight = DeviceInflight { device_name: "vda".to_owned(), count: 3, ..DeviceInflight::default() };

@@ -85,13 +85,13 @@ pub fn record_run(
     let mut session = Session { run, ring, watch, progress };
     let followed = session.follow(&mut worker, interrupted, listener);
     worker.kill_because("recording had to stop".to_owned());
-    let has_computed = session.progress.has_computed;
+    let leaves_a_run = session.progress.leaves_a_run();
     let ended = session
         .end(&worker, sensors.map(SensorThread::stop), interrupted.load(Ordering::Relaxed))
         .map_err(RecordError::Store);
     let stopped = |source| RecordError::RecordingStopped { source, run: run.path().to_owned() };
     let facts = followed.and(ended).map_err(|error| match error {
-        RecordError::Store(source) if has_computed => stopped(source),
+        RecordError::Store(source) if leaves_a_run => stopped(source),
         RecordError::Store(source) => not_begun(source),
         other => other,
     })?;
@@ -151,6 +151,12 @@ impl Progress {
             EngineEvent::Failed { message, hints } => self.failure = Some((message.clone(), hints.clone())),
             _ => {}
         }
+    }
+
+    /// Whether something was recorded that is worth keeping. A command that computed nothing has used memory all the same, up to the
+    /// death of its worker too.
+    fn leaves_a_run(&self) -> bool {
+        self.has_computed || self.has_program_begun
     }
 
     /// What the engine said of its failure.
@@ -213,8 +219,7 @@ impl Session<'_> {
     /// A worker that failed before its first computation leaves nothing worth keeping: that is an error. Later, what it
     /// computed is a run, marked as partial.
     fn judge(&mut self, worker: &WorkerProcess, was_interrupted: bool) -> Result<(), RecordError> {
-        // A command that computed nothing has used memory all the same, up to the death of its worker too.
-        if self.progress.has_computed || self.progress.has_program_begun {
+        if self.progress.leaves_a_run() {
             return Ok(());
         }
         if let Some((message, hints)) = self.progress.failure.take() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use dwell_events::schema::Table;
 use dwell_store::RawReader;
 use dwell_tensors::TensorFile;
 
@@ -58,6 +59,27 @@ fn a_disk_that_fills_up_while_recording_loses_nothing_that_was_computed() {
     assert!(!has_loss(&run, "undecodable_records"), "the ring had what the disk could not take: {:?}", run.losses());
     assert!(computed_positions(&run).len() > before);
     assert_has_all_computed(&run);
+}
+
+#[test]
+fn a_disk_that_fills_up_while_a_command_is_traced_leaves_what_was_recorded_of_it() {
+    let Some(disk) = SmallDisk::mount("24m") else {
+        let name = "a_disk_that_fills_up_while_a_command_is_traced_leaves_what_was_recorded_of_it";
+        return skip(name, "mounting a tmpfs needs root");
+    };
+    let ballast = disk.path().join("ballast");
+    // It computes nothing.
+    let script = format!("sleep 1; cat /dev/zero > '{}'; exec sleep 60", ballast.display());
+    let mut command = dwell();
+    command.args(["trace", "--collect", "process", "--sample-interval-ms", "5", "--baseline-secs", "0"]);
+    command.args(["--run-id", "full", "--model-id", "sh", "-o"]).arg(disk.path()).args(["--", "sh", "-c", &script]);
+    let output = command.output().unwrap();
+    let run = Run { dir: disk.path().join("sh/full") };
+    let hint = format!("dwell recover '{}'", run.dir.display());
+    assert_refused(&output, "recording stopped: writing a raw batch found no space left", &["df -h", &hint]);
+    fs::remove_file(&ballast).unwrap();
+    recover_partial(&run);
+    assert!(!run.batches(Table::Memory).is_empty());
 }
 
 #[test]

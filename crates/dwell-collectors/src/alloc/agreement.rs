@@ -69,6 +69,10 @@ impl Accounting {
             accounted_bytes: 0,
             other_bytes: 0,
         });
+        // Until the ring of the next program is there, looks at it seem to be of the one before, which shares no page with it.
+        if both(&look.pages, &growth.first).is_empty() {
+            return;
+        }
         let grown = only_first(&look.pages, &growth.first);
         let grown_bytes = bytes(&grown);
         if grown_bytes > growth.accounted_bytes + growth.other_bytes {
@@ -125,5 +129,18 @@ mod tests {
         let agreement =
             accounting.agreement().map(|found| (found.both, found.second_only, found.from_ns, found.until_ns));
         assert_eq!(agreement, Some((0x3000, 0x1000, 10, 20)));
+    }
+
+    #[test]
+    fn pages_of_the_next_program_are_no_growth_of_the_one_before() {
+        let process = RecordedProcess { pid: 7, made_ns: 5, parent: None, program: String::new() };
+        let images = [ImageRow { image: 0, process, lost: (0, 0) }];
+        let row = |time_ns, start, end| AnonymousRow { time_ns, pid: 7, start, end };
+        // After an exec at 25, all of its memory lies elsewhere.
+        let rows = [row(10, 0x1000, 0x3000), row(20, 0x1000, 0x4000), row(30, 0x70000, 0x90000)];
+        let mut accounting = Accounting::new(&images, &rows);
+        accounting.look_before(u64::MAX, &Lives::new(&images));
+        let agreement = accounting.agreement().map(|found| (found.both, found.second_only, found.until_ns));
+        assert_eq!(agreement, Some((0, 0x1000, 20)));
     }
 }

@@ -55,6 +55,11 @@ pub(super) struct Following {
     stream: RawWriter,
 }
 
+/// Whether a process has memory. One that is ending has given it back while it is still listed, and what is left of it belongs to root.
+fn has_memory(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+}
+
 impl Following {
     pub(super) fn begin(run: &RunDir, settings: Settings) -> Result<Self, StoreError> {
         let stream = run.raw_stream(NAME.name());
@@ -100,8 +105,8 @@ impl Following {
                 // Without a thread that receives it, nothing is watched, which is told at the end.
                 let _ = self.trackers.send(tracker);
             }
-            // It has ended, or is about to become another program.
-            Err(error) if error.is_gone() => {}
+            // It has ended, is ending, or is about to become another program.
+            Err(error) if error.is_gone() || !has_memory(pid) => {}
             Err(error) => {
                 self.refused.insert(pid, Refusal { reason: error.to_string(), attempts: attempts + 1 });
             }
@@ -265,5 +270,24 @@ impl Program {
             region_type: None,
             tensor: None,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{self, Command};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_and_is_listed_has_no_memory() {
+        let mut child = Command::new("true").spawn().expect("a process can be started");
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).expect("it is listed until it is waited for").contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(!has_memory(child.id()) && has_memory(process::id()));
+        child.wait().expect("it has ended");
+        assert!(!has_memory(child.id()));
     }
 }

@@ -84,7 +84,6 @@ fn disk_lines(line: &Line) -> Vec<String> {
 }
 
 fn traced_disk(device: &DeviceLatency, line: &Line) -> String {
-    let moved: u64 = device.operations.iter().map(|operation| operation.bytes).sum();
     let latency_ns: u64 = device.operations.iter().map(|operation| operation.latency_ns).sum();
     let inflight = line.inflight.iter().flatten().find(|inflight| inflight.device_id == device.device_id);
     let inflight = inflight.map_or(0, |inflight| inflight.count);
@@ -94,7 +93,7 @@ fn traced_disk(device: &DeviceLatency, line: &Line) -> String {
     format!(
         "{} {iops:.0} IOPS, {}/s, {percentiles}, queue {queue:.2}, {inflight} in flight",
         device.device_name,
-        bytes((moved as f64 / line.interval_s) as u64)
+        bytes((device.moved_bytes() as f64 / line.interval_s) as u64)
     )
 }
 
