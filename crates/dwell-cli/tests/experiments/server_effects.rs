@@ -124,7 +124,7 @@ pub fn kv_events_others(bench: &Bench) {
 }
 
 pub fn device(bench: &Bench) {
-    let refusal = bench.refusal_of_model("id: tiny-a, path: tiny-a.gguf, server: {device: webgpu}");
+    let refusal = bench.refusal_of_model("id: tiny-a, path: tiny-a.gguf, engine: ollama, server: {device: webgpu}");
     assert!(refusal.contains("server.device"), "{refusal}");
     bench.assert_model_fits("id: tiny-a, path: tiny-a.gguf, engine: wllama, server: {device: wasm}");
 }

@@ -241,7 +241,9 @@ fn the_first_touch_of_each_page_of_the_kv_cache_has_the_name_of_its_tensor() {
     }
     let place = Workplace::new();
     let model = place.model(MakeSpec::default());
-    let run = place.run(&model, &["--collect", "tensor_ops,page_faults", "--max-tokens", "2", "--prompt", "a"]);
+    let options =
+        ["--collect", "tensor_ops,page_faults", "--max-tokens", "2", "--prompt", "a", "--context-length", "2048"];
+    let run = place.run(&model, &options);
     let mut pages: BTreeMap<u64, String> = BTreeMap::new();
     for batch in run.batches(Table::RegionMap) {
         for row in (0..batch.num_rows()).filter(|row| text(&batch, "region_type", *row) == "kv_cache") {
@@ -250,7 +252,7 @@ fn the_first_touch_of_each_page_of_the_kv_cache_has_the_name_of_its_tensor() {
             pages.extend(whole.map(|page| (page, text(&batch, "tensor", row))));
         }
     }
-    assert!(pages.len() > 100, "{} pages", pages.len());
+    assert!(pages.len() > 50, "{} pages", pages.len());
     let mut faulted: BTreeMap<u64, String> = BTreeMap::new();
     for batch in run.batches(Table::Own(&FAULTS)) {
         for row in 0..batch.num_rows() {
