@@ -98,11 +98,17 @@ pub fn kv_events_endpoint(bench: &Bench) {
     let Some(server) = &bench.server else { return };
     let model =
         format!("engine: vllm, server: {{url: {:?}, kv_events: {{endpoint: 'tcp://127.0.0.1:9'}}}}", server.url);
-    bench.lab.write("unheard.yaml", &experiment(&model, "collectors: {use: [kv_events]}"));
+    bench.lab.write("unheard.yaml", &experiment(&model, "collectors: {use: [kv_events], fallback: []}"));
     let output = bench.lab.output(&["run", "--config", "unheard.yaml", "-o", "results-unheard"]);
     assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
     assert!(text_of(&output).contains("no publisher"), "{}", text_of(&output));
     assert!(text_of(&output).contains("tcp://127.0.0.1:9"), "{}", text_of(&output));
+    // With a fallback, that takes its place, and the run says why.
+    let outcome =
+        bench.lab.run_text("heard", &experiment(&model, "collectors: {use: [kv_events], fallback: [process]}"));
+    let refusal = &outcome.run().metadata()["collectors"]["refusals"][0];
+    assert_eq!((&refusal["collector"], &refusal["at"]), (&json!("kv_events"), &json!("begin")));
+    assert!(refusal["reason"].as_str().unwrap().contains("tcp://127.0.0.1:9"), "{refusal}");
 }
 
 /// That they reach the collector; what it does with them is tested where KV events are decoded.
