@@ -96,4 +96,10 @@ mod tests {
         assert!(matches!(members(&Chosen::Process(u32::MAX)), Err(KernelError::NoSuchProcess { .. })));
         assert!(matches!(members(&Chosen::Cgroup("no/such".to_owned())), Err(KernelError::NoSuchCgroup { .. })));
     }
+
+    #[test]
+    fn a_folder_that_is_no_control_group_is_refused() {
+        let refusal = cgroup_ids(Path::new("/proc/self"));
+        assert!(matches!(refusal, Err(KernelError::NoSuchCgroup { .. })), "{refusal:?}");
+    }
 }
