@@ -216,8 +216,8 @@ mod x86_64 {
         }
     }
 
-    /// Takes notice of the end of a process that was killed while it was traced: before its tracer has, its parent cannot wait
-    /// for it. How a child of ours ended is left for whoever waits for it.
+    /// Reaps the trace event of a process that was killed while it was traced; until then its parent cannot wait for it. If it
+    /// is our own child, its exit status stays available to `waitpid`.
     fn release_ended(pid: pid_t) {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
@@ -251,7 +251,7 @@ mod x86_64 {
         }
     }
 
-    /// Waits until the process has stopped. How a child of ours ended is left for whoever waits for it.
+    /// Waits until the process has stopped. If it is our own child and has exited, its status stays available to `waitpid`.
     fn wait(pid: pid_t) -> Result<i32, PagesError> {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;

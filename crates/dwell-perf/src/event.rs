@@ -28,7 +28,7 @@ impl Watched {
 /// What an event has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Events, of whoever inherited it too.
+    /// Events, including those of processes and threads that inherited the counter.
     pub events: u64,
     /// Records for which the ring had no room; 0 if the kernel does not count them.
     pub lost: u64,
@@ -63,7 +63,7 @@ impl Event {
         self.control(ENABLE, 0)
     }
 
-    /// Stops counting, for whoever inherited it too.
+    /// Stops counting, also in processes and threads that inherited the counter.
     pub fn disable(&self) -> io::Result<()> {
         self.control(DISABLE, 0)
     }

@@ -18,7 +18,7 @@ pub(crate) fn all_same<T: Copy + PartialEq>(values: &[T]) -> bool {
 pub(crate) struct Places {
     /// Rows of the same place, as long as there are no others.
     same: Option<(u32, usize)>,
-    /// The place of each row, from the first other one on.
+    /// The place of each row, from the first row whose place differs.
     each: Vec<u32>,
 }
 

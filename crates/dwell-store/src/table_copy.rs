@@ -26,7 +26,7 @@ pub struct ConstantColumn<'a> {
 }
 
 /// Copies a table and adds those of the columns that it does not have, after its own. Version, compression and notes are
-/// those of the original. Returns the number of rows. Whoever copies into a folder syncs it as a whole.
+/// those of the original. Returns the number of rows. Does not sync: the caller syncs the whole folder once.
 pub fn copy_table_with(
     from: &Path,
     to: &Path,

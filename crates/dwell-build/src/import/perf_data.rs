@@ -85,8 +85,8 @@ fn import(
     Ok(imported(perf_run, recording))
 }
 
-/// Takes the samples of these programs, to the end of a recording. Returns what became of the files with their instructions, and why
-/// the recording could not be read further, if it could not.
+/// Takes the samples of these programs until the recording ends or cannot be read further. Returns the counts of object files by
+/// outcome, and the error that stopped reading, if any.
 pub(crate) fn take_samples(
     data: &mut PerfData<impl Read>,
     mut programs: Programs,

@@ -22,7 +22,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 /// At the end: the pause after which nothing more is expected, and how long a server that never pauses is listened to.
 const LAST_BATCHES_PAUSE: Duration = Duration::from_millis(50);
 const LAST_BATCHES_WITHIN: Duration = Duration::from_secs(1);
-/// And how long both that and the replay of what did not come may take: whoever presses Ctrl-C waits for it.
+/// Limit for the last batches and the final replay together. The user who presses Ctrl-C waits for both.
 const END_WITHIN: Duration = Duration::from_millis(1500);
 
 /// A connection to the publisher that has subscribed.
