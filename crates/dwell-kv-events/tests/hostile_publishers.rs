@@ -25,14 +25,14 @@ fn options(publishing: Publishing) -> SubscribeOptions {
     }
 }
 
-/// Listens for a moment; none if there was no connection.
-fn listened_to(publishing: Publishing) -> Option<SubscriptionSummary> {
+/// Listens for this long; none if there was no connection.
+fn listened_to(publishing: Publishing, listened: Duration) -> Option<SubscriptionSummary> {
     let subscription = match Subscription::start(options(publishing), |_| ControlFlow::Continue(())) {
         Ok(subscription) => subscription,
         Err(SubscribeError::NotConnected { .. }) => return None,
         Err(error) => panic!("{error}"),
     };
-    std::thread::sleep(LISTENED);
+    std::thread::sleep(listened);
     let begin = Instant::now();
     let summary = subscription.stop();
     assert!(begin.elapsed() < Duration::from_secs(20), "{publishing:?} held up the end");
@@ -45,18 +45,31 @@ fn peak_bytes() -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
 }
 
+fn never_connects(publishing: Publishing) -> bool {
+    matches!(publishing, Publishing::SlowGreeting | Publishing::NoGreeting | Publishing::ClaimedCommand)
+}
+
+/// Whether none of its messages is refused.
+fn is_well_formed(publishing: Publishing) -> bool {
+    let sends_batches =
+        matches!(publishing, Publishing::LargeBatches | Publishing::CutOff | Publishing::EndlessBatches);
+    sends_batches || never_connects(publishing)
+}
+
 #[test]
 fn no_publisher_takes_more_memory_than_a_few_batches_or_holds_up_the_end() {
     for publishing in Publishing::HOSTILE {
-        let summary = listened_to(publishing);
+        let is_refused = |summary: &Option<SubscriptionSummary>| {
+            summary.as_ref().is_some_and(|summary| summary.malformed_messages > 0)
+        };
+        let mut summary = listened_to(publishing, LISTENED);
+        // On a busy machine it may not have got to it.
+        if !is_refused(&summary) && !is_well_formed(publishing) {
+            summary = listened_to(publishing, 10 * LISTENED);
+        }
         assert!(peak_bytes() <= MEMORY_MAX_BYTES, "{publishing:?}: {} MiB", peak_bytes() >> 20);
-        let never_connects =
-            matches!(publishing, Publishing::SlowGreeting | Publishing::NoGreeting | Publishing::ClaimedCommand);
-        assert_eq!(summary.is_none(), never_connects, "{publishing:?}: {summary:?}");
-        let counted = summary.is_some_and(|summary| summary.malformed_messages > 0);
-        let is_well_formed = never_connects
-            || matches!(publishing, Publishing::LargeBatches | Publishing::CutOff | Publishing::EndlessBatches);
-        assert_eq!(counted, !is_well_formed, "{publishing:?}");
+        assert_eq!(summary.is_none(), never_connects(publishing), "{publishing:?}: {summary:?}");
+        assert_eq!(is_refused(&summary), !is_well_formed(publishing), "{publishing:?}");
     }
 }
 
